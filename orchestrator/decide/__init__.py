@@ -1,0 +1,60 @@
+"""All rules of a run's life, as one pure function.
+
+``decide(aggregate, command, now_ms)`` says what a command does to an aggregate, or raises why it
+does nothing. It reads no clock and touches no store; what it returns is true once it is committed.
+"""
+
+from typing import assert_never
+
+from orchestrator import commands as c
+from orchestrator.decide import calls, endings, threads, turns
+from orchestrator.decide.draft import Draft
+from orchestrator.decisions import Decision
+from orchestrator.records import Aggregate
+
+__all__ = ["decide"]
+
+
+def decide(aggregate: Aggregate, command: c.Command, now_ms: int) -> Decision:
+    """The decision on one command. Raises ``BadRequest``, ``NotNow`` or ``Gone``; then nothing
+    changes. A command that finds its work done already returns the aggregate as it is.
+    """
+    draft = Draft(aggregate, now_ms)
+    _apply(draft, command)
+    return draft.decision()
+
+
+def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912 - one arm per command
+    match command:
+        case c.AddMessages():
+            threads.add_messages(draft, command)
+        case c.CreateRun():
+            threads.create_run(draft, command)
+        case c.StartTurn():
+            turns.start_turn(draft, command)
+        case c.TurnResult():
+            turns.turn_result(draft, command)
+        case c.TurnFailed():
+            turns.turn_failed(draft, command)
+        case c.RequeueTurn():
+            turns.requeue_turn(draft, command)
+        case c.ClaimCall():
+            calls.claim_call(draft, command)
+        case c.CallResult():
+            calls.call_result(draft, command)
+        case c.CallLost():
+            calls.call_lost(draft, command)
+        case c.SubmitOutputs():
+            calls.submit_outputs(draft, command)
+        case c.ResolveCall():
+            calls.resolve_call(draft, command)
+        case c.ModifyRun():
+            draft.set_run(metadata=command.metadata)
+        case c.Cancel():
+            endings.cancel(draft, command)
+        case c.ConfirmCancel():
+            endings.confirm_cancel(draft)
+        case c.Expire():
+            endings.expire(draft)
+        case _:
+            assert_never(command)

@@ -1,0 +1,231 @@
+"""Every error of the system, grouped by what the caller should do.
+
+RunstateError
+├── BadRequest                   your request is wrong: change it, sending it again will not help
+│   ├── InvalidValue             a field of the request; ``param`` names it
+│   ├── OutputsMismatch          the submitted call ids are not the ones the run waits for
+│   └── OversizedValue           a field is larger than the limit
+├── NotNow                       the request is right, the state does not allow it now
+│   ├── ThreadBusy               the thread has an active run
+│   │   └── MessageWhileBusy     … and a message was to be added
+│   ├── NotAcceptingOutputs      the run does not wait for outputs of the client
+│   ├── CannotCancel             the run has ended, or is being cancelled already
+│   ├── StaleTurn                another engine has the turn, or the run went on without it
+│   ├── CallNotOpen              the tool call cannot be claimed or answered any more
+│   └── IllegalTransition        the table in states.py has no such edge (a bug, if it gets out)
+├── Gone                         what was named does not exist
+│   └── NotFound                 ``kind`` and ``id``
+├── OurFault                     try again later; the request may have been right
+│   ├── StaleRevision            somebody else committed first: load again and decide again
+│   ├── StoreUnavailable         the store did not answer; nothing is known about the write
+│   └── StoreMismatch            the store was laid out for other settings
+└── ModelError                   a model call failed; ``code`` becomes the run's ``last_error``
+
+Errors carry ids and statuses as attributes and a stable ``code``. How they look on the wire is
+decided in ``api/errors.py`` alone.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+
+class RunstateError(Exception):
+    """The root: whatever we raise on purpose."""
+
+    code: ClassVar[str] = "runstate_error"
+
+
+class BadRequest(RunstateError):
+    """The request is wrong; nothing was changed."""
+
+    code = "invalid_value"
+    param: str | None = None
+
+
+class InvalidValue(BadRequest):
+    """One field is wrong. The sentence says what would be right."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.wire_code = code or self.code
+
+
+class OversizedValue(BadRequest):
+    """A text is larger than what is kept; nothing of it was stored."""
+
+    code = "string_above_max_length"
+
+    def __init__(self, param: str, limit: int, actual: int) -> None:
+        super().__init__(f"{param} has {actual} bytes, at most {limit} are kept.")
+        self.param = param
+        self.limit = limit
+        self.actual = actual
+
+
+class OutputsMismatch(BadRequest):
+    """The outputs do not cover exactly the calls that wait for the client."""
+
+    code = "outputs_mismatch"
+
+    def __init__(self, run_id: str, expected: Sequence[str], got: Sequence[str]) -> None:
+        super().__init__(
+            f"{run_id} waits for outputs of {list(expected)}, got {list(got)}. "
+            "Submit all of them in one request, each once."
+        )
+        self.run_id = run_id
+        self.expected = list(expected)
+        self.got = list(got)
+
+
+class NotNow(RunstateError):
+    """The state does not allow it now; nothing was changed."""
+
+    code = "not_now"
+
+
+class ThreadBusy(NotNow):
+    """Wait for the active run to end, or cancel it."""
+
+    code = "thread_busy"
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        super().__init__(f"{thread_id} has the active run {run_id}: wait for it or cancel it.")
+        self.thread_id = thread_id
+        self.run_id = run_id
+
+
+class MessageWhileBusy(ThreadBusy):
+    """A message cannot be added while a run is active."""
+
+    code = "message_while_busy"
+
+
+class NotAcceptingOutputs(NotNow):
+    """The run does not wait for the client. ``status`` is the public one."""
+
+    code = "not_accepting_outputs"
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"{run_id} is {status} and takes no tool outputs.")
+        self.run_id = run_id
+        self.status = status
+
+
+class CannotCancel(NotNow):
+    """The run has ended or is being cancelled."""
+
+    code = "cannot_cancel"
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"{run_id} is {status} and cannot be cancelled.")
+        self.run_id = run_id
+        self.status = status
+
+
+class StaleTurn(NotNow):
+    """The engine no longer holds this turn. Drop the result, it changes nothing."""
+
+    code = "stale_turn"
+
+    def __init__(self, run_id: str, generation: int, status: str) -> None:
+        super().__init__(f"Turn generation {generation} of {run_id} is over; the run is {status}.")
+        self.run_id = run_id
+        self.generation = generation
+        self.status = status
+
+
+class CallNotOpen(NotNow):
+    """The call cannot be claimed or answered. ``state`` is the ledger's."""
+
+    code = "call_not_open"
+
+    def __init__(self, call_id: str, state: str) -> None:
+        super().__init__(f"{call_id} is {state}.")
+        self.call_id = call_id
+        self.state = state
+
+
+class IllegalTransition(NotNow):
+    """The table has no such edge. ``decide`` asks before it gets here, so this is a bug."""
+
+    code = "illegal_transition"
+
+    def __init__(self, status: str, trigger: str) -> None:
+        super().__init__(f"No transition leads from {status} by {trigger}.")
+        self.status = status
+        self.trigger = trigger
+
+
+class Gone(RunstateError):
+    """What was named is not there."""
+
+    code = "gone"
+
+
+Kind = Literal["assistant", "thread", "message", "run", "run step", "tool call", "tool"]
+
+
+class NotFound(Gone):
+    """No such object, or not one of this caller's."""
+
+    code = "not_found"
+
+    def __init__(self, kind: Kind, object_id: str) -> None:
+        super().__init__(f"No {kind} has the id {object_id}.")
+        self.kind = kind
+        self.object_id = object_id
+
+
+class OurFault(RunstateError):
+    """Not the caller's doing."""
+
+    code = "server_error"
+
+
+class StaleRevision(OurFault):
+    """Another commit came between. Load again and decide again; never merge."""
+
+    code = "stale_revision"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} was changed by somebody else in between.")
+        self.key = key
+
+
+class StoreUnavailable(OurFault):
+    """The store did not answer. A write may or may not have happened: repeat it with its nonce."""
+
+    code = "store_unavailable"
+
+
+class StoreMismatch(OurFault):
+    """The store holds data of another layout (partitions or format)."""
+
+    code = "store_mismatch"
+
+
+LastErrorCode = Literal["server_error", "rate_limit_exceeded", "invalid_prompt"]
+
+
+class ModelError(RunstateError):
+    """A model call failed. ``last_error_code`` and the sentence end up on the run.
+
+    ``is_retryable`` says that the same call may succeed later (overload, time-out, broken
+    connection); ``retry_after_s`` is what the provider asked for, in seconds, if it did.
+    """
+
+    code = "model_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        last_error_code: LastErrorCode = "server_error",
+        is_retryable: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.last_error_code: LastErrorCode = last_error_code
+        self.is_retryable = is_retryable
+        self.retry_after_s = retry_after_s

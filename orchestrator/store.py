@@ -1,0 +1,310 @@
+"""What the rest of the system may ask of a store. ``storage/valkey.py`` is the implementation.
+
+A store keeps documents and commits decisions; it knows no rule of the life-cycle. All that one
+decision changes is written in one atomic step under the revisions that were loaded. Every method
+may raise ``StoreUnavailable``; after it, a write may have happened.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeVar
+
+from orchestrator.decisions import Decision, Event, SendCall, StopCall, TimerKey
+from orchestrator.records import (
+    Aggregate,
+    Assistant,
+    Entry,
+    Message,
+    Run,
+    RunSpec,
+    Step,
+    Thread,
+    ToolCall,
+    ToolSpec,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An aggregate as it was at ``now_ms`` of the store's clock, with the revisions to guard.
+
+    Revision 0 means: does not exist yet.
+    """
+
+    aggregate: Aggregate
+    now_ms: int
+    thread_revision: int
+    run_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as readers need it: one round trip, no transcript."""
+
+    run: Run
+    spec: RunSpec
+    steps: tuple[Step, ...]
+    calls: tuple[ToolCall, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which part of a list. ``after``/``before`` are ids of the list; both are exclusive."""
+
+    limit: int = 20
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Items in the asked order; ``has_more``: there are more in the direction of the walk."""
+
+    items: tuple[T, ...]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """Where a run is: its thread decides the partition."""
+
+    thread_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimer:
+    """A timer whose time has come. It stays set, postponed, until a commit clears it."""
+
+    ref: RunRef
+    key: TimerKey
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """An entry of a ready stream or an outbox, to be acknowledged when its work is done."""
+
+    partition: int
+    entry_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueTurn:
+    """A run whose turn is due."""
+
+    ref: RunRef
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Something on the outbox: a call to send to its queue, or one to stop."""
+
+    ref: RunRef
+    order: SendCall | StopCall
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """One stroke of the doorbell: this run was committed. ``ref`` is ``None`` after a reconnect,
+    when strokes may have been missed: look at everything. ``status`` is the run's own after the
+    commit.
+    """
+
+    ref: RunRef | None
+    status: str | None = None
+    has_turn: bool = False
+    has_parcel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A process that is alive: an engine or a worker. ``seen_ms`` is its last heartbeat."""
+
+    kind: Literal["engine", "worker"]
+    id: str
+    seen_ms: int
+    info: Mapping[str, str] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """See the module's docstring. "One round trip" counts a pipeline as one."""
+
+    # -- aggregates: load, decide, commit ---------------------------------------------------------
+
+    async def load(self, thread_id: str, run_id: str | None = None) -> Loaded:
+        """The thread, and the run if one is named, with the clock. One round trip.
+
+        Raises ``NotFound`` for the thread, and for a run that is not of this thread.
+        """
+        ...
+
+    async def load_active(self, thread_id: str) -> Loaded:
+        """As ``load``, with the thread's active run if it has one (then two round trips)."""
+        ...
+
+    async def fresh(self, thread: Thread) -> Loaded:
+        """A thread that is yet to be written by a commit (``created_ms`` is set to now)."""
+        ...
+
+    async def commit(self, loaded: Loaded, decision: Decision) -> None:
+        """Write everything of the decision, or nothing. One round trip.
+
+        Raises ``StaleRevision`` when a revision has changed since ``loaded``. A commit whose answer
+        was lost is repeated inside under the same nonce, so that it counts once.
+        """
+        ...
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def view(self, ref: RunRef) -> RunView:
+        """A run for readers. One round trip. Raises ``NotFound`` (thread or run)."""
+        ...
+
+    async def list_runs(self, thread_id: str, query: PageQuery) -> Page[RunView]:
+        """Runs of a thread by creation."""
+        ...
+
+    async def recent_runs(self, limit: int) -> tuple[RunView, ...]:
+        """The newest runs of all threads, newest first (for operators)."""
+        ...
+
+    async def find_run(self, run_id: str) -> RunRef:
+        """The thread of a run, by looking into every partition (for operators)."""
+        ...
+
+    async def read_entries(self, thread_id: str) -> tuple[Entry, ...]:
+        """The whole transcript, in order."""
+        ...
+
+    async def read_outputs(self, thread_id: str, seqs: Sequence[int]) -> Mapping[str, str]:
+        """The texts of these output entries, by call id."""
+        ...
+
+    async def read_events(self, ref: RunRef, after: str = "0") -> tuple[tuple[str, Event], ...]:
+        """The run's log after an event id, oldest first, with ids."""
+        ...
+
+    # -- threads and messages ---------------------------------------------------------------------
+
+    async def list_threads(self, query: PageQuery) -> Page[Thread]:
+        """Threads by creation."""
+        ...
+
+    async def modify_thread(self, thread_id: str, changes: Mapping[str, object]) -> Thread:
+        """Replace ``metadata`` and/or ``tool_resources``."""
+        ...
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Remove the thread and everything of it. The caller has ended its active run."""
+        ...
+
+    async def list_messages(
+        self, thread_id: str, query: PageQuery, run_id: str | None = None
+    ) -> Page[Message]:
+        """Messages in the order of the transcript, of one run if asked."""
+        ...
+
+    async def get_message(self, thread_id: str, message_id: str) -> Message:
+        """One message. Raises ``NotFound``."""
+        ...
+
+    async def modify_message(
+        self, thread_id: str, message_id: str, changes: Mapping[str, object]
+    ) -> Message:
+        """Replace ``metadata``."""
+        ...
+
+    async def delete_message(self, thread_id: str, message_id: str) -> None:
+        """Take the message out of the transcript."""
+        ...
+
+    # -- assistants -------------------------------------------------------------------------------
+
+    async def put_assistant(self, assistant: Assistant, *, is_new: bool) -> None:
+        """Write an assistant. With ``is_new`` false it must exist (``NotFound``)."""
+        ...
+
+    async def get_assistant(self, assistant_id: str) -> Assistant:
+        """One assistant. Raises ``NotFound``."""
+        ...
+
+    async def delete_assistant(self, assistant_id: str) -> None:
+        """Remove it. Runs keep what they copied. Raises ``NotFound``."""
+        ...
+
+    async def list_assistants(self, query: PageQuery) -> Page[Assistant]:
+        """Assistants by creation."""
+        ...
+
+    # -- work: timers, ready stream, outbox, doorbell ---------------------------------------------
+
+    async def take_due(self, limit: int, hold_ms: int) -> tuple[DueTimer, ...]:
+        """Due timers of all partitions, postponed by ``hold_ms`` so that others leave them."""
+        ...
+
+    async def drop_timer(self, timer: DueTimer) -> None:
+        """Remove a timer that turned out to mean nothing any more."""
+        ...
+
+    async def renew(
+        self, ref: RunRef, key: TimerKey, lease_ms: int, cap_ms: int | None = None
+    ) -> bool:
+        """Move a lease to now + ``lease_ms`` (at most ``cap_ms``). False: it is lost to you."""
+        ...
+
+    async def take_turns(self, limit: int, idle_ms: int) -> tuple[DueTurn, ...]:
+        """Turns that are due, also those taken ``idle_ms`` ago by an engine that never started."""
+        ...
+
+    async def take_parcels(self, limit: int, idle_ms: int) -> tuple[Parcel, ...]:
+        """What is on the outboxes, in the same manner."""
+        ...
+
+    async def finish_turns(self, tickets: Sequence[Ticket]) -> None:
+        """These entries of the ready streams are dealt with."""
+        ...
+
+    async def finish_parcels(self, tickets: Sequence[Ticket]) -> None:
+        """These entries of the outboxes are dealt with."""
+        ...
+
+    def rings(self) -> AsyncIterator[Ring]:
+        """The doorbell of all partitions, on one subscription, until closed."""
+        ...
+
+    # -- presence and tools -----------------------------------------------------------------------
+
+    async def now_ms(self) -> int:
+        """The store's clock."""
+        ...
+
+    async def beat(self, presence: Presence, ttl_ms: int) -> None:
+        """Say that a process is alive (``seen_ms`` is set by the store)."""
+        ...
+
+    async def leave(self, kind: Literal["engine", "worker"], process_id: str) -> None:
+        """Say that a process ends."""
+        ...
+
+    async def present(self, kind: Literal["engine", "worker"]) -> tuple[Presence, ...]:
+        """Processes whose last heartbeat has not run out."""
+        ...
+
+    async def publish_tools(self, tools: Sequence[ToolSpec], ttl_s: int) -> None:
+        """Say that workers serve these tools; forgotten after ``ttl_s`` without a repetition."""
+        ...
+
+    async def tools(self, names: Sequence[str] | None = None) -> Mapping[str, ToolSpec]:
+        """The published tools, or those of them with these names."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        ...

@@ -1,0 +1,238 @@
+"""Each invariant can be broken, and says so: a step that is right is made wrong in one place."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator import invariants as i
+from orchestrator.decisions import Event, EventType, QueueTurn, TimerKey, TimerKind
+from orchestrator.invariants import INVARIANTS, Committed, Invariant, violations
+from orchestrator.records import CallState, LateResult, Output, StepStatus, Usage
+from orchestrator.states import RunStatus
+from tests.unit.play import Play, a_round, a_run, a_turn
+
+Breaking = Callable[[Committed], Committed]
+
+
+def step(play: Play, verb: Callable[[], object]) -> Committed:
+    """What the verb committed."""
+    before = play.world.load(play.run_id)
+    verb()
+    timers = {key: at_ms for (_, key), at_ms in play.world.timers.items()}
+    return Committed(before, play.decision, play.world.entries, timers)
+
+
+def a_creation() -> Committed:
+    return replace(step(a_run(), lambda: None), before=None)
+
+
+def a_start() -> Committed:
+    play = a_run()
+    return step(play, play.start)
+
+
+def a_reply() -> Committed:
+    play = a_turn()
+    usage = Usage(prompt_tokens=10, completion_tokens=1)
+    return step(play, lambda: play.reply("look_up", "ask_user", text="One moment.", usage=usage))
+
+
+def a_claim() -> Committed:
+    play = a_round("look_up", "ask_user")
+    return step(play, lambda: play.claim(play.calls[0]))
+
+
+def a_result() -> Committed:
+    play = a_round("look_up", "ask_user")
+    call = play.claim(play.calls[0])
+    return step(play, lambda: play.finish(call))
+
+
+def a_second_result() -> Committed:
+    play = a_round("look_up", "ask_user")
+    play.finish(play.claim(play.calls[0]))
+    return step(play, lambda: play.submit({play.calls[1].id: "yes"}))
+
+
+def a_cancel() -> Committed:
+    play = a_round("look_up", "ask_user")
+    return step(play, play.cancel)
+
+
+def a_late_result() -> Committed:
+    play = a_round("look_up")
+    call = play.claim(play.calls[0])
+    play.cancel()
+    return step(play, lambda: play.finish(call))
+
+
+def nothing() -> Committed:
+    play = a_run()
+    same = step(play, play.expire)
+    return replace(same, before=same.after)
+
+
+STEPS = (
+    a_creation,
+    a_start,
+    a_reply,
+    a_claim,
+    a_result,
+    a_second_result,
+    a_cancel,
+    a_late_result,
+    nothing,
+)
+
+
+def after(c: Committed, **changes: Any) -> Committed:
+    return replace(c, decision=replace(c.decision, aggregate=c.after.but(**changes)))
+
+
+def run(**changes: Any) -> Breaking:
+    return lambda c: after(c, run=c.run.but(**changes))
+
+
+def thread(**changes: Any) -> Breaking:
+    return lambda c: after(c, thread=c.after.thread.but(**changes))
+
+
+def first_call(**changes: Any) -> Breaking:
+    return lambda c: after(c, calls=(c.after.calls[0].but(**changes), *c.after.calls[1:]))
+
+
+def last_step(**changes: Any) -> Breaking:
+    return lambda c: after(c, steps=(*c.after.steps[:-1], c.after.steps[-1].but(**changes)))
+
+
+def entries(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
+    return lambda c: replace(c, entries=change(c.entries))
+
+
+def timers(change: Callable[[dict[TimerKey, int]], dict[TimerKey, int]]) -> Breaking:
+    return lambda c: replace(c, timers=change(dict(c.timers)))
+
+
+def events(change: Callable[[tuple[Event, ...]], tuple[Event, ...]]) -> Breaking:
+    return lambda c: replace(c, decision=replace(c.decision, events=change(c.decision.events)))
+
+
+def effects(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
+    return lambda c: replace(c, decision=replace(c.decision, effects=change(c.decision.effects)))
+
+
+def without(kind: EventType) -> Breaking:
+    return events(lambda told: tuple(event for event in told if event.type != kind))
+
+
+def late(count: int) -> tuple[LateResult, ...]:
+    return (LateResult(at_ms=0, generation=1, text=""),) * count
+
+
+BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
+    (i.status_follows_the_table, a_start, run(status=RunStatus.COMPLETED)),
+    (i.status_follows_the_table, a_start, without(EventType.RUN_IN_PROGRESS)),
+    (i.status_follows_the_table, a_creation, events(lambda _: ())),
+    (
+        i.status_follows_the_table,
+        a_second_result,
+        lambda c: replace(c, before=c.after.but(run=c.run.but(status=RunStatus.CANCELLED))),
+    ),
+    (i.final_runs_never_change, a_late_result, run(turns=7)),
+    (i.an_end_has_its_time_and_reason, a_cancel, run(cancelled_ms=None)),
+    (i.an_end_has_its_time_and_reason, a_cancel, run(completed_ms=1)),
+    (i.an_end_has_its_time_and_reason, a_start, run(failed_ms=1)),
+    (i.a_final_run_leaves_nothing_open, a_cancel, first_call(output_seq=None)),
+    (i.a_final_run_leaves_nothing_open, a_cancel, last_step(status=StepStatus.IN_PROGRESS)),
+    (i.the_lock_is_the_active_run, a_cancel, thread(active_run_id="run_1")),
+    (i.the_lock_is_the_active_run, a_start, thread(active_run_id=None)),
+    (i.an_engine_has_the_turn_or_nobody, a_start, run(engine=None)),
+    (i.an_engine_has_the_turn_or_nobody, a_cancel, run(engine="engine_1")),
+    (i.open_calls_mean_requires_action, a_second_result, run(status=RunStatus.REQUIRES_ACTION)),
+    (i.open_calls_mean_requires_action, a_reply, run(status=RunStatus.QUEUED)),
+    (i.clients_wait_only_for_themselves, a_result, run(status=RunStatus.QUEUED)),
+    (i.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
+    (i.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
+    (i.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
+    (i.steps_are_in_order_and_end_once, a_cancel, last_step(completed_ms=1)),
+    (i.steps_are_in_order_and_end_once, a_reply, last_step(status=StepStatus.FAILED)),
+    (i.steps_show_what_was_written, a_reply, last_step(call_ids=("call_2", "call_1"))),
+    (i.steps_show_what_was_written, a_reply, entries(lambda all_: all_[:-1])),
+    (i.steps_show_what_was_written, a_reply, entries(lambda all_: (all_[0], *all_[2:]))),
+    (i.settled_calls_never_change, a_second_result, first_call(state=CallState.FAILED)),
+    (i.settled_calls_never_change, a_second_result, lambda c: after(c, calls=())),
+    (i.tools_run_no_more_than_they_may, a_claim, first_call(attempts=4, generation=4)),
+    (i.tools_run_no_more_than_they_may, a_claim, first_call(generation=2)),
+    (
+        i.tools_run_no_more_than_they_may,
+        a_claim,
+        first_call(side_effects="once", attempts=2, generation=2),
+    ),
+    (i.tools_run_no_more_than_they_may, a_claim, first_call(executor="client")),
+    (i.late_results_are_few, a_claim, first_call(late=late(6))),
+    (i.the_transcript_only_grows, a_reply, entries(lambda all_: all_[::-1])),
+    (i.the_transcript_only_grows, a_reply, thread(next_seq=1)),
+    (i.each_settled_call_has_one_output, a_second_result, entries(lambda all_: all_[:-1])),
+    (
+        i.each_settled_call_has_one_output,
+        a_second_result,
+        entries(lambda all_: (*all_, all_[-1].but(seq=9))),
+    ),
+    (
+        i.the_transcript_is_a_conversation,
+        a_second_result,
+        entries(lambda all_: tuple(e for e in all_ if not isinstance(e, Output))),
+    ),
+    (i.counters_never_fall, a_late_result, run(generation=0)),
+    (i.counters_never_fall, a_second_result, lambda c: after(c, calls=())),
+    (i.times_never_go_backwards, a_start, run(updated_ms=999)),
+    (i.times_never_go_backwards, a_cancel, run(cancelled_ms=1)),
+    (i.times_never_go_backwards, a_claim, first_call(started_ms=1)),
+    (i.the_deadline_never_moves, a_start, run(deadline_ms=1)),
+    (i.each_wait_has_its_timer, a_start, timers(lambda _: {})),
+    (i.each_wait_has_its_timer, a_claim, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
+    (i.each_wait_has_its_timer, a_cancel, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
+    (i.each_wait_has_its_timer, a_start, timers(lambda all_: dict.fromkeys(all_, 10**9))),
+    (i.nothing_is_asked_without_a_change, nothing, effects(lambda _: (QueueTurn(),))),
+    (i.the_log_ends_with_the_run, a_cancel, events(lambda told: told * 2)),
+    (i.the_log_ends_with_the_run, a_cancel, events(lambda told: told[::-1])),
+    (i.the_log_ends_with_the_run, a_cancel, without(EventType.RUN_CANCELLED)),
+    (
+        i.the_log_ends_with_the_run,
+        a_late_result,
+        events(lambda told: (told[0].but(type=EventType.RUN_CANCELLED),)),
+    ),
+    (i.the_last_event_tells_how_it_is, a_reply, events(lambda told: told[:-1])),
+    (i.a_due_turn_is_queued_once, a_second_result, effects(lambda _: ())),
+    (i.a_due_turn_is_queued_once, a_claim, effects(lambda asked: (*asked, QueueTurn()))),
+    (i.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: asked[:-1])),
+    (i.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: (*asked, asked[-1]))),
+    (i.a_call_that_is_given_up_is_stopped, a_cancel, effects(lambda _: ())),
+]
+
+
+@pytest.mark.parametrize("make", STEPS)
+def test_all_invariants_hold_of_what_the_core_decides(make: Callable[[], Committed]) -> None:
+    assert violations(make()) == ()
+
+
+@pytest.mark.parametrize(
+    ("invariant", "make", "breaking"), BREAKS, ids=[name.__name__ for name, *_ in BREAKS]
+)
+def test_a_broken_step_is_told_by_its_invariant(
+    invariant: Invariant, make: Callable[[], Committed], breaking: Breaking
+) -> None:
+    broken = breaking(make())
+    assert invariant(broken)
+    assert invariant.__name__ in {complaint.split(":")[0] for complaint in violations(broken)}
+
+
+def test_every_invariant_has_been_seen_to_fail() -> None:
+    assert {invariant for invariant, *_ in BREAKS} == set(INVARIANTS)
+
+
+def test_every_invariant_says_what_users_would_lose_without_it() -> None:
+    for invariant in INVARIANTS:
+        assert (invariant.__doc__ or "").startswith("Otherwise "), invariant.__name__

@@ -1,0 +1,267 @@
+"""Random commands at random times, right and wrong ones, against all invariants.
+
+Where ``explorer`` walks all of a small run, this wanders through larger ones: several runs on one
+thread, many calls in a turn, clocks that go back, caps, commands for runs long ended.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from orchestrator.commands import (
+    AddMessages,
+    CallLost,
+    CallResult,
+    Cancel,
+    ClaimCall,
+    Command,
+    ConfirmCancel,
+    CreateRun,
+    Expire,
+    ModifyRun,
+    Outcome,
+    ProposedCall,
+    RequeueTurn,
+    ResolveCall,
+    StartTurn,
+    Stop,
+    SubmitOutputs,
+    TurnFailed,
+    TurnResult,
+)
+from orchestrator.errors import BadRequest, Gone, IllegalTransition, NotNow
+from orchestrator.projection import public_status, required_calls
+from orchestrator.records import Aggregate, CallState, ToolCall, Usage
+from orchestrator.states import RunStatus
+from tests.unit.play import (
+    CALL_LEASE_MS,
+    DECLARED,
+    PUBLISHED,
+    TTL_MS,
+    TURN_LEASE_MS,
+    WATCHDOG_MS,
+    Play,
+    spec,
+)
+from tests.unit.world import RunTimer, due_command
+
+ENDS_THE_CLIENTS_WAIT = (SubmitOutputs, ResolveCall, Cancel, Expire)
+
+T = TypeVar("T")
+places = st.integers(0, 7)
+names = st.lists(st.sampled_from([*DECLARED, "missing"]), max_size=4)
+
+
+class Commands(RuleBasedStateMachine):
+    """One thread, whatever may happen to it. Most rules do what makes sense now; ``do_anything``
+    does not care.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.play = Play()
+        self.run_ids: list[str] = []
+
+    # -- what makes sense --------------------------------------------------------------------------
+
+    @initialize()
+    def begin(self) -> None:
+        self.create(messages=0, caps={})
+
+    @rule(ms=st.sampled_from([1, 500, 1_000, 4_000, 16_000, -700]), is_noticed=st.booleans())
+    def time_passes(self, ms: int, is_noticed: bool) -> None:
+        self.play.later(ms)
+        for (run_id, key), at_ms in sorted(self.play.world.timers.items(), key=by_time):
+            if is_noticed and at_ms <= self.play.now_ms:
+                self.send(due_command(key), self.age_of(run_id))
+
+    @precondition(lambda self: self.play.run.is_final)
+    @rule(
+        messages=st.integers(0, 2),
+        caps=st.sampled_from(
+            [{}, {}, {"max_turns": 2}, {"max_completion_tokens": 3}, {"max_prompt_tokens": 25}]
+        ),
+    )
+    def create(self, messages: int, caps: dict[str, int]) -> None:
+        self.play.create(*["hello"] * messages, **caps)
+        self.run_ids.append(self.play.run.id)
+
+    @precondition(lambda self: self.play.run.is_final)
+    @rule()
+    def add_message(self) -> None:
+        self.play.add("hello")
+
+    @precondition(lambda self: self.play.status is RunStatus.QUEUED)
+    @rule()
+    def start(self) -> None:
+        self.send(StartTurn("engine_1", TURN_LEASE_MS))
+
+    @precondition(lambda self: self.play.run.engine)
+    @rule(
+        asked=names,
+        text=st.sampled_from([None, "Here you are."]),
+        stop=st.sampled_from([Stop.DONE, Stop.TOOLS, Stop.TOOLS, Stop.LENGTH, Stop.FILTER]),
+        usage=st.sampled_from([None, Usage(prompt_tokens=10, completion_tokens=1)]),
+        refusal=st.sampled_from([None, None, None, "The arguments do not fit."]),
+    )
+    def reply(
+        self,
+        *,
+        asked: list[str],
+        text: str | None,
+        stop: Stop,
+        usage: Usage | None,
+        refusal: str | None,
+    ) -> None:
+        mint = self.play.mint
+        calls = [ProposedCall(mint("call"), name, "{}", "call_0", refusal) for name in asked]
+        self.send(self.result(0, calls, text, stop, usage))
+
+    @precondition(lambda self: self.dispatched())
+    @rule(place=places)
+    def claim(self, place: int) -> None:
+        self.send(ClaimCall(pick(self.dispatched(), place).id, "worker_1", CALL_LEASE_MS))
+
+    @precondition(lambda self: self.started())
+    @rule(place=places, outcome=st.sampled_from(Outcome))
+    def finish(self, place: int, outcome: Outcome) -> None:
+        call = pick(self.started(), place)
+        self.send(CallResult(call.id, call.generation, outcome, outcome))
+
+    @precondition(lambda self: self.load(0).client_calls())
+    @rule()
+    def submit(self) -> None:
+        self.send(SubmitOutputs(tuple((c.id, "yes") for c in self.load(0).client_calls())))
+
+    # -- what may not ------------------------------------------------------------------------------
+
+    @rule(
+        kind=st.integers(0, 16),
+        age=st.sampled_from([0, 0, 1, 2]),
+        place=places,
+        shift=st.sampled_from([0, 0, -1, 1]),
+    )
+    def do_anything(self, kind: int, age: int, place: int, shift: int) -> None:
+        self.send(pick(self.everything(age, place, shift), kind), age)
+
+    def everything(self, age: int, place: int, shift: int) -> list[Command]:
+        """One command of each kind, whether or not it makes sense."""
+        aggregate = self.load(age)
+        calls = aggregate.calls[-7:]
+        call_id = calls[place].id if place < len(calls) else "call_of_nobody"
+        held = shift + (calls[place].generation if place < len(calls) else 0)
+        turn = shift + self.play.run.generation
+        waiting = tuple((call.id, "yes") for call in aggregate.client_calls())
+        asked = [ProposedCall(self.play.mint("call"), "look_up", "{}")]
+        return [
+            AddMessages((self.play.message("hello"),)),
+            CreateRun("run_of_nobody", spec(), TTL_MS),
+            StartTurn("engine_2", TURN_LEASE_MS),
+            self.result(shift, asked, "Wait.", pick(tuple(Stop), place), Usage(prompt_tokens=7)),
+            TurnFailed(turn, "invalid_prompt", "Too long.", failed_attempts=2),
+            RequeueTurn(turn),
+            ClaimCall(call_id, "worker_2", CALL_LEASE_MS),
+            CallResult(call_id, held, Outcome.FAILED, "No.", "it raised"),
+            CallLost(call_id, held, "its worker is silent"),
+            SubmitOutputs(waiting[1:]),
+            SubmitOutputs(waiting * 2),
+            SubmitOutputs((*waiting, (call_id, "yes"))),
+            ResolveCall(call_id, "It did."),
+            ModifyRun({"colour": "red"}),
+            Cancel(WATCHDOG_MS),
+            ConfirmCancel(),
+            Expire(),
+        ]
+
+    def teardown(self) -> None:
+        """Everybody is gone: the clock alone ends what is left, and the thread is free."""
+        while timers := self.play.world.timers:
+            (run_id, key), at_ms = min(timers.items(), key=by_time)
+            self.play.now_ms = max(self.play.now_ms, at_ms)
+            self.send(due_command(key), self.age_of(run_id))
+        assert self.play.run.is_final
+        self.play.add("still there?")
+
+    # -- how ---------------------------------------------------------------------------------------
+
+    def send(self, command: Command, age: int = 0) -> None:
+        """The command to a run; a refusal is fine, a hole in the table is not."""
+        before = self.load(age)
+        if isinstance(command, CreateRun) and self.play.run.is_final:
+            return
+        try:
+            self.play.ask(command, self.run_id(age))
+        except IllegalTransition:
+            raise
+        except (BadRequest, NotNow, Gone):
+            return
+        check_that_clients_see_what_they_wait_for(command, before, self.load(age))
+        active = [r.run for r in self.play.world.runs.values() if r.run and not r.run.is_final]
+        assert len(active) <= 1
+
+    def result(
+        self,
+        shift: int,
+        calls: list[ProposedCall],
+        text: str | None,
+        stop: Stop,
+        usage: Usage | None,
+    ) -> TurnResult:
+        mint = self.play.mint
+        return TurnResult(
+            generation=self.play.run.generation + shift,
+            text=text,
+            calls=tuple(calls),
+            stop=stop,
+            usage=usage,
+            message_id=mint("msg"),
+            message_step_id=mint("step"),
+            calls_step_id=mint("step"),
+            tools=PUBLISHED,
+            failed_attempts=1,
+        )
+
+    def load(self, age: int) -> Aggregate:
+        return self.play.world.load(self.run_id(age))
+
+    def run_id(self, age: int) -> str:
+        return self.run_ids[max(-1 - age, -len(self.run_ids))]
+
+    def age_of(self, run_id: str) -> int:
+        return self.run_ids[::-1].index(run_id)
+
+    def dispatched(self) -> list[ToolCall]:
+        return [call for call in self.play.calls if call.state is CallState.DISPATCHED]
+
+    def started(self) -> list[ToolCall]:
+        return [call for call in self.play.calls if call.state is CallState.STARTED]
+
+
+def check_that_clients_see_what_they_wait_for(
+    command: Command, before: Aggregate, after: Aggregate
+) -> None:
+    """A client that polls sees the same calls until they are answered or the run ends."""
+    assert before.run
+    assert after.run
+    waiting = required_calls(before.run, before.calls)
+    if waiting and not isinstance(command, ENDS_THE_CLIENTS_WAIT) and not after.run.is_final:
+        assert public_status(after.run, after.calls) is RunStatus.REQUIRES_ACTION
+        shown = required_calls(after.run, after.calls)
+        assert [call.id for call in shown] == [call.id for call in waiting]
+
+
+def pick(choices: Sequence[T], place: int) -> T:
+    """One of them, whatever the number."""
+    return choices[place % len(choices)]
+
+
+def by_time(timer: tuple[RunTimer, int]) -> int:
+    """To sort timers by."""
+    return timer[1]
+
+
+Commands.TestCase.settings = settings(max_examples=250, stateful_step_count=50)
+TestRandomCommands = Commands.TestCase
