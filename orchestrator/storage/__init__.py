@@ -1,0 +1,1 @@
+"""The store on Valkey or Redis. Entry points take ``open_store`` from ``valkey.py``."""

@@ -1,0 +1,150 @@
+"""Loading and committing runs with their threads, and reading them."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import TypeAdapter
+
+from orchestrator.decisions import Decision, Event
+from orchestrator.errors import NotFound
+from orchestrator.records import Aggregate, Entry, Output, Run, RunSpec, Step, Thread, ToolCall
+from orchestrator.storage.access import Access, read_time
+from orchestrator.storage.changes import guards_of, writes_of
+from orchestrator.storage.keys import Partition
+from orchestrator.storage.paging import Member, read_page
+from orchestrator.store import Loaded, Page, PageQuery, RunRef, RunView
+
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+
+
+class Aggregates(Access):
+    """Keys: ``thread``, ``run``, ``run-log``, ``entries`` and whatever a commit touches."""
+
+    async def load(self, thread_id: str, run_id: str | None = None) -> Loaded:
+        """The thread, and the run if one is named, with the clock. One round trip."""
+        home = self.keys.home(thread_id)
+        reads = [("TIME",), ("HMGET", home.thread(thread_id), "rev", "doc")]
+        if run_id is not None:
+            reads.append(("HGETALL", home.run(run_id)))
+        time, (revision, document), *run_fields = await self.pipeliner.group(reads)
+        if document is None:
+            raise NotFound("thread", thread_id)
+        thread = Thread.model_validate_json(document)
+        if run_id is None:
+            return Loaded(Aggregate(thread=thread), read_time(time), int(revision))
+        fields = _read_fields(run_fields[0])
+        view = _read_view(thread_id, run_id, fields, read_time(time))
+        aggregate = Aggregate(
+            thread=thread, run=view.run, spec=view.spec, steps=view.steps, calls=view.calls
+        )
+        return Loaded(aggregate, view.now_ms, int(revision), int(fields[b"rev"]))
+
+    async def load_active(self, thread_id: str) -> Loaded:
+        """As ``load``, with the thread's active run if it has one (then two round trips)."""
+        loaded = await self.load(thread_id)
+        while (active := loaded.aggregate.thread.active_run_id) is not None:
+            loaded = await self.load(thread_id, active)
+            if loaded.aggregate.thread.active_run_id == active:
+                return loaded
+        return Loaded(
+            Aggregate(thread=loaded.aggregate.thread), loaded.now_ms, loaded.thread_revision
+        )
+
+    async def fresh(self, thread: Thread) -> Loaded:
+        """A thread that is yet to be written by a commit. One round trip, for the clock."""
+        now_ms = await self.now_ms()
+        return Loaded(Aggregate(thread=thread.but(created_ms=now_ms)), now_ms, thread_revision=0)
+
+    async def commit(self, loaded: Loaded, decision: Decision) -> None:
+        """Write everything of the decision, or nothing. One round trip."""
+        home = self.keys.home(decision.aggregate.thread.id)
+        guards = guards_of(home, loaded, decision)
+        await self.write(guards, writes_of(home, loaded, decision))
+
+    async def view(self, ref: RunRef) -> RunView:
+        """A run for readers. One round trip."""
+        home = self.keys.home(ref.thread_id)
+        time, has_thread, fields = await self.pipeliner.group(
+            [("TIME",), ("EXISTS", home.thread(ref.thread_id)), ("HGETALL", home.run(ref.run_id))]
+        )
+        if not has_thread:
+            raise NotFound("thread", ref.thread_id)
+        return _read_view(ref.thread_id, ref.run_id, _read_fields(fields), read_time(time))
+
+    async def list_runs(self, thread_id: str, query: PageQuery) -> Page[RunView]:
+        """Runs of a thread by creation. Two round trips, three with a cursor."""
+        home = self.keys.home(thread_id)
+        page = await read_page(self.pipeliner, [home.thread_runs(thread_id)], query, "run")
+        return Page(await self._views([home], page.items), page.has_more)
+
+    async def recent_runs(self, limit: int) -> tuple[RunView, ...]:
+        """The newest runs of all threads, newest first. Two round trips."""
+        parts = [partition.runs for partition in self.keys.partitions]
+        page = await read_page(self.pipeliner, parts, PageQuery(limit=limit), "run")
+        return await self._views(self.keys.partitions, page.items)
+
+    async def find_run(self, run_id: str) -> RunRef:
+        """The thread of a run. One round trip, one command for each partition."""
+        documents = await self.pipeliner.group(
+            ("HGET", partition.run(run_id), "run") for partition in self.keys.partitions
+        )
+        for document in documents:
+            if document is not None:
+                return RunRef(Run.model_validate_json(document).thread_id, run_id)
+        raise NotFound("run", run_id)
+
+    async def read_entries(self, thread_id: str) -> tuple[Entry, ...]:
+        """The whole transcript, in order. One round trip, O(entries)."""
+        documents = await self.pipeliner.call("HVALS", self.keys.home(thread_id).entries(thread_id))
+        entries = (ENTRY.validate_json(document) for document in documents)
+        return tuple(sorted(entries, key=lambda entry: entry.seq))
+
+    async def read_outputs(self, thread_id: str, seqs: Sequence[int]) -> Mapping[str, str]:
+        """The texts of these output entries, by call id. One round trip."""
+        if not seqs:
+            return {}
+        key = self.keys.home(thread_id).entries(thread_id)
+        documents = await self.pipeliner.call("HMGET", key, *seqs)
+        entries = (ENTRY.validate_json(document) for document in documents if document is not None)
+        return {entry.call_id: entry.text for entry in entries if isinstance(entry, Output)}
+
+    async def read_events(self, ref: RunRef, after: str = "0") -> tuple[tuple[str, Event], ...]:
+        """The run's log after an event id, oldest first, with ids. One round trip."""
+        key = self.keys.home(ref.thread_id).run_log(ref.run_id)
+        lines = await self.pipeliner.call("XRANGE", key, f"({after}", "+")
+        return tuple(
+            (event_id.decode(), Event.model_validate_json(document))
+            for event_id, (_, document) in lines
+        )
+
+    async def _views(
+        self, homes: Sequence[Partition], members: Sequence[Member]
+    ) -> tuple[RunView, ...]:
+        time, *replies = await self.pipeliner.group(
+            [("TIME",), *(("HGETALL", homes[member.part].run(member.id)) for member in members)]
+        )
+        return tuple(_read_run(_read_fields(reply), read_time(time)) for reply in replies if reply)
+
+
+def _read_fields(reply: Sequence[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def _read_view(thread_id: str, run_id: str, fields: Mapping[bytes, bytes], now_ms: int) -> RunView:
+    """The run, if it is there and of this thread."""
+    view = _read_run(fields, now_ms) if fields else None
+    if view is None or view.run.thread_id != thread_id:
+        raise NotFound("run", run_id)
+    return view
+
+
+def _read_run(fields: Mapping[bytes, bytes], now_ms: int) -> RunView:
+    steps = [Step.model_validate_json(d) for f, d in fields.items() if f.startswith(b"step:")]
+    calls = [ToolCall.model_validate_json(d) for f, d in fields.items() if f.startswith(b"call:")]
+    place = {step.id: step.index for step in steps}
+    return RunView(
+        run=Run.model_validate_json(fields[b"run"]),
+        spec=RunSpec.model_validate_json(fields[b"spec"]),
+        steps=tuple(sorted(steps, key=lambda step: step.index)),
+        calls=tuple(sorted(calls, key=lambda call: (place[call.step_id], call.index))),
+        now_ms=now_ms,
+    )

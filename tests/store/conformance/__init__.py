@@ -1,0 +1,1 @@
+"""One suite for every server that the store may run on."""
