@@ -1,0 +1,1 @@
+"""Language models: one protocol, and the adapters that speak to providers."""

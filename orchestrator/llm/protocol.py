@@ -1,0 +1,77 @@
+"""What a model is asked and what it answers, in no provider's words.
+
+A turn needs nothing but its request: the model keeps no state between turns, and any engine can ask
+again what another one asked before.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from orchestrator.commands import Stop
+from orchestrator.conversation import Conversation
+from orchestrator.records import RunSpec, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One model turn.
+
+    ``turn`` counts the run's finished turns, ``failed_attempts`` the failed model calls of the run
+    so far, those of this turn included: together they say which attempt this is. ``tool_choice`` is
+    what applies to this turn (a forced choice holds for the first turn of a run only).
+    """
+
+    run_id: str
+    spec: RunSpec
+    conversation: Conversation
+    turn: int
+    failed_attempts: int
+    tool_choice: Any = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of a tool call. ``name`` comes once, with the first piece of its ``index``."""
+
+    index: int
+    name: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCall:
+    """A whole tool call; ``provider_id`` may repeat or be empty."""
+
+    name: str
+    arguments: str
+    provider_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The whole answer, the last item of every stream."""
+
+    text: str | None
+    calls: tuple[ReplyCall, ...] = ()
+    stop: Stop = Stop.DONE
+    usage: Usage | None = None
+    refusal: str | None = None
+
+
+Delta = TextDelta | CallDelta
+
+
+class Model(Protocol):
+    """A provider. Cancelling the iteration aborts the request to the provider."""
+
+    def stream(self, request: TurnRequest) -> AsyncIterator[Delta | Reply]:
+        """Deltas as they come, then exactly one ``Reply``. Raises ``ModelError``."""
+        ...
