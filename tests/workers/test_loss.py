@@ -1,0 +1,131 @@
+"""What becomes of a call when processes die in the middle of it."""
+
+import os
+import signal
+
+from orchestrator.housekeeping import timers
+from orchestrator.records import CallState, ToolCall
+from tests.waiting import until
+from tests.workers.scene import Asked, Scene, noted
+
+
+async def settled_by_timers(asked: Asked) -> ToolCall:
+    """The call, once it has an output, with the timers fired that an engine would fire."""
+
+    async def look() -> ToolCall | None:
+        await timers.fire_due(asked.scene.store)
+        await asked.scene.deliver()
+        call = await asked.now()
+        return call if call.is_settled else None
+
+    return await until(look, within_s=20)
+
+
+async def test_a_killed_execution_of_a_once_tool_is_not_repeated(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+    os.kill(child, signal.SIGKILL)
+    call = await asked.settled(within_s=5)
+    assert call.state is CallState.UNKNOWN
+    assert call.error == "The tool's process ended without an answer: killed by SIGKILL."
+    assert await noted(scene.notes) == [child]
+
+
+async def test_a_tool_that_always_kills_its_process_is_tried_as_often_as_allowed(
+    scene: Scene,
+) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_vanish", path=str(scene.notes))
+    call = await settled_by_timers(asked)
+    assert (call.state, call.attempts) == (CallState.FAILED, 2)
+    assert len(await noted(scene.notes)) == 2
+    assert worker.poll() is None
+
+
+async def test_the_answer_of_an_orphan_counts_while_nobody_took_over(scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=0.5)
+    await noted(scene.notes)
+    worker.kill()
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+
+
+async def test_a_once_call_whose_worker_and_child_are_gone_becomes_unknown(scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+    worker.kill()
+    os.kill(child, signal.SIGKILL)
+    call = await settled_by_timers(asked)
+    assert call.state is CallState.UNKNOWN
+    assert len(await noted(scene.notes)) == 1
+
+
+async def test_a_harmless_call_whose_worker_and_child_are_gone_goes_to_another_worker(
+    scene: Scene,
+) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_harmlessly", path=str(scene.notes), seconds=1)
+    (child,) = await noted(scene.notes)
+    worker.kill()
+    os.kill(child, signal.SIGKILL)
+    scene.start_worker()
+    call = await settled_by_timers(asked)
+    assert (call.state, call.attempts) == (CallState.SUCCEEDED, 2)
+    assert len(await noted(scene.notes, 2)) == 2
+
+
+async def test_the_late_answer_of_an_orphan_is_kept_and_not_applied(scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=5)
+    await noted(scene.notes)
+    worker.kill()
+    call = await settled_by_timers(asked)
+    assert call.state is CallState.UNKNOWN
+
+    async def late() -> bool:
+        return bool((await asked.now()).late)
+
+    assert await until(late)
+    assert (await asked.now()).state is CallState.UNKNOWN
+
+
+async def test_a_job_whose_worker_died_right_after_the_pop_is_put_back(scene: Scene) -> None:
+    asked = await scene.ask("count_and_wait", path=str(scene.notes))
+    assert scene.queue.lmove("rq:queue:tools", "rq:queue:tools:intermediate")
+    scene.start_worker()
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+    assert len(await noted(scene.notes)) == 1
+
+
+async def test_a_call_delivered_twice_is_done_once(scene: Scene) -> None:
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=0.3)
+    scene.queue.rpush("rq:queue:tools", asked.id, asked.id)
+    scene.start_worker()
+    scene.start_worker()
+    await asked.settled()
+
+    async def is_empty() -> bool:
+        left = scene.queue.llen("rq:queue:tools"), scene.queue.llen("rq:queue:tools:intermediate")
+        return left == (0, 0)
+
+    assert await until(is_empty)
+    assert len(await noted(scene.notes)) == 1
+
+
+async def test_sigterm_lets_a_worker_finish_its_call(scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=1)
+    await noted(scene.notes)
+    worker.terminate()
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+    assert worker.wait(timeout=10) == 0
+    assert await scene.store.present("worker") == ()
+
+
+async def test_sigterm_ends_an_idle_worker_at_once(scene: Scene) -> None:
+    worker = scene.start_worker()
+    await (await scene.ask("add", a=1, b=2)).settled()
+    worker.terminate()
+    assert worker.wait(timeout=4) == 0

@@ -1,0 +1,137 @@
+"""Workers outlive their servers: they wait, and go on."""
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from orchestrator.commands import Cancel
+from orchestrator.records import CallState
+from orchestrator.settings import Settings
+from orchestrator.shell import change_run
+from orchestrator.storage import embedded
+from orchestrator.storage.valkey import open_store
+from tests.waiting import until
+from tests.workers.scene import Scene, gone, noted
+
+
+class Server:
+    """A server that comes and goes at one address."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.up()
+
+    def up(self) -> None:
+        self.now = embedded.start(self.folder, port=self.port)
+
+    def down(self) -> None:
+        self.now.stop()
+
+    def crash(self) -> None:
+        os.kill(self.now.pid, signal.SIGKILL)
+        self.now.stop()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    server = Server(tmp_path / "data")
+    yield server
+    server.down()
+
+
+@pytest.fixture
+async def scene(server: Server, tmp_path: Path) -> AsyncIterator[Scene]:
+    settings = Settings(redis_url=server.now.url)
+    store = await open_store(settings)
+    scene = Scene(store, settings, tmp_path)
+    yield scene
+    await scene.close()
+    await scene.store.close()
+
+
+async def test_a_worker_that_starts_before_its_servers_waits_for_them(
+    server: Server, scene: Scene
+) -> None:
+    server.down()
+    worker = scene.start_worker()
+    await until(lambda: said(scene, "queue.unavailable"))
+    server.up()
+    await scene.reconnect()
+    asked = await scene.ask("add", a=1, b=2)
+    assert await asked.output() == 3
+    assert worker.poll() is None
+
+
+async def test_an_idle_worker_outlives_a_crash_and_can_still_be_told_to_stop(
+    server: Server, scene: Scene
+) -> None:
+    worker = scene.start_worker()
+    await (await scene.ask("add", a=1, b=2)).settled()
+    server.crash()
+    await until(lambda: said(scene, "queue.unavailable"))
+    server.up()
+    await scene.reconnect()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+    await change_run(scene.store, asked.ref, Cancel(5_000))
+    await scene.deliver()
+    await gone(child, within_s=5)
+    assert worker.poll() is None
+
+
+async def test_an_answer_is_kept_until_the_store_is_back(server: Server, scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=1)
+    await noted(scene.notes)
+    server.crash()
+    await until(lambda: said(scene, "store.unavailable"))
+    server.up()
+    await scene.reconnect()
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+    assert len(await noted(scene.notes)) == 1
+    assert worker.poll() is None
+
+
+async def test_a_call_whose_child_died_before_it_could_claim_is_done_in_the_end(
+    server: Server, scene: Scene, redis_url: SecretStr
+) -> None:
+    queue_url = redis_url.get_secret_value()
+    Redis.from_url(queue_url).flushall()
+    scene.settings = Settings(redis_url=server.now.url, queue_url=redis_url)
+    await scene.reconnect()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes))
+    server.down()
+    worker = scene.start_worker(RUNSTATE_QUEUE_URL=queue_url)
+    os.kill(await until(lambda: child_of(worker.pid)), signal.SIGKILL)
+    server.up()
+    await scene.reconnect()
+    assert (await asked.settled(within_s=30)).state is CallState.SUCCEEDED
+    assert len(await noted(scene.notes)) == 1
+
+
+async def child_of(pid: int) -> int:
+    """A process that this one has forked; 0 if it has none."""
+    return next(iter(_children(pid)), 0)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def test_a_worker_with_settings_of_another_installation_is_refused(scene: Scene) -> None:
+    worker = scene.start_worker(RUNSTATE_PARTITIONS="8")
+    assert worker.wait(timeout=10) == 1
+    assert "The store was laid out with 16 partitions" in scene.log.read_text()
+
+
+async def said(scene: Scene, event: str) -> bool:
+    """Whether a worker has logged it."""
+    return event in scene.log.read_text()

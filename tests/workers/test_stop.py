@@ -1,0 +1,68 @@
+"""The end of a run reaches the workers."""
+
+from orchestrator.commands import Cancel
+from orchestrator.records import CallState
+from orchestrator.shell import change_run, view_run
+from orchestrator.states import RunStatus
+from tests.workers.scene import Asked, Scene, gone, noted
+
+
+async def cancel(asked: Asked) -> None:
+    await change_run(asked.scene.store, asked.ref, Cancel(5_000))
+
+
+async def test_a_cancel_stops_the_running_tool_and_takes_the_others_off_the_queue(
+    scene: Scene,
+) -> None:
+    arguments = {"path": str(scene.notes), "seconds": 60}
+    worker = scene.start_worker()
+    running, *_ = await scene.ask_many([("count_and_wait", arguments)] * 3)
+    (child,) = await noted(scene.notes)
+    await cancel(running)
+    await scene.deliver()
+
+    await gone(child, within_s=1)
+    assert scene.queue.llen("rq:queue:tools") == 0
+    sound = await scene.ask("add", a=1, b=2)
+    await sound.settled()
+    assert (await running.now()).state is CallState.CANCELLED
+    assert len(await noted(scene.notes)) == 1
+    assert worker.poll() is None
+
+
+async def test_a_cancel_reaches_the_tool_even_if_the_stop_is_lost(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+    await cancel(asked)
+
+    await gone(child, within_s=5)
+
+
+async def test_a_job_of_a_run_that_is_over_does_nothing(scene: Scene) -> None:
+    asked = await scene.ask("count_and_wait", path=str(scene.notes))
+    await cancel(asked)
+    scene.start_worker()
+    await (await scene.ask("add", a=1, b=2)).settled()
+    assert not scene.notes.exists()
+
+
+async def test_a_call_ends_with_its_run(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", 2_000, path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+
+    await gone(child, within_s=5)
+    view = await view_run(scene.store, asked.ref)
+    assert view.run.status is RunStatus.EXPIRED
+    assert (await asked.now()).state is CallState.CANCELLED
+
+
+async def test_a_deleted_thread_ends_its_tools(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
+    (child,) = await noted(scene.notes)
+    await cancel(asked)
+    await scene.store.delete_thread(asked.ref.thread_id)
+
+    await gone(child, within_s=5)

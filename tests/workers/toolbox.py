@@ -1,0 +1,140 @@
+"""Tools that misbehave in every way that a tool can; the workers under test serve them."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from orchestrator import tool
+
+
+@tool(side_effects="none")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(side_effects="none")
+async def add_slowly(a: int, b: int) -> dict[str, int]:
+    """Add two numbers on an event loop."""
+    await asyncio.sleep(0)
+    return {"sum": a + b}
+
+
+@tool
+def fail(message: str) -> str:
+    """Raise."""
+    raise RuntimeError(message)
+
+
+@tool
+def leave_by_exit() -> None:
+    """Raise SystemExit."""
+    sys.exit("bye")
+
+
+@tool
+def give_nonsense() -> object:
+    """Return something that is not JSON."""
+    return object()
+
+
+@tool
+def give_much() -> str:
+    """Return 5 MB."""
+    return "x" * 5_000_000
+
+
+@tool(timeout_s=0.3)
+def oversleep() -> None:
+    """Sleep past the time limit."""
+    time.sleep(60)
+
+
+@tool(timeout_s=0.3)
+async def oversleep_async() -> None:
+    """Sleep past the time limit on an event loop."""
+    await asyncio.sleep(60)
+
+
+@tool(timeout_s=0.3)
+def try_again_and_again() -> None:
+    """Swallow every ordinary exception, for ever."""
+    while True:
+        try:
+            time.sleep(60)
+        except Exception:  # noqa: BLE001, S112
+            continue
+
+
+@tool(timeout_s=0.3)
+def be_stubborn() -> None:
+    """Swallow every exception, for ever."""
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:  # noqa: BLE001, S112
+            continue
+
+
+@tool(timeout_s=0.3)
+def be_deaf() -> None:
+    """Block every signal that can be blocked, then sleep."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL})
+    time.sleep(60)
+
+
+@tool
+def vanish(code: int) -> None:
+    """End the process at once, with whatever code."""
+    os._exit(code)
+
+
+@tool
+def count_and_wait(path: str, seconds: float = 0) -> str:
+    """Write a line with this process's id to a file, then wait."""
+    _note(path)
+    time.sleep(seconds)
+    return "counted"
+
+
+@tool(side_effects="idempotent", max_attempts=2)
+def count_and_vanish(path: str) -> None:
+    """Write a line, then kill the process."""
+    _note(path)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tool(side_effects="none")
+def count_harmlessly(path: str, seconds: float = 0) -> str:
+    """As ``count_and_wait``, and may be repeated."""
+    _note(path)
+    time.sleep(seconds)
+    return "counted"
+
+
+@tool
+def start_a_process(path: str) -> str:
+    """Leave a process behind, and write its id to a file."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    Path(path).write_text(str(child.pid))
+    return "started"
+
+
+@tool(queue="others")
+def elsewhere() -> str:
+    """Is served on another queue."""
+    return "elsewhere"
+
+
+def leave_a_mark(*_: object) -> None:
+    """A call-back that nobody should call."""
+    Path(os.environ["LEAVE_A_MARK_AT"]).touch()
+
+
+def _note(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")

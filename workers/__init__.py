@@ -1,0 +1,1 @@
+"""Processes that execute tool calls: RQ workers, the function that they run, and the loader."""

@@ -1,0 +1,168 @@
+"""What a worker process tells the store about itself and about the call that its child has.
+
+The child claims and answers; the parent keeps the lease alive, so that a tool cannot block its own
+heartbeat, and has the last word when the child ends without an answer. Synchronous outside, since
+RQ's worker is; one event loop inside, never shared with the child.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import structlog
+
+from orchestrator.commands import CallLost, CallResult, Command
+from orchestrator.decisions import TimerKey, TimerKind
+from orchestrator.errors import Gone, NotNow, StoreUnavailable
+from orchestrator.records import CallState, ToolCall
+from orchestrator.shell import change_run
+from orchestrator.store import Presence, RunRef, RunView, Store
+from workers.attempt import timed_out
+from workers.job import GRACE_S, Bench
+
+ANNOUNCE_S: Final = 5
+ABSENT_AFTER_MS: Final = 15_000
+
+MISSES: Final = 2
+"""A call must be found gone so often in a row: a child that has just answered may still leave."""
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+
+class Left(StrEnum):
+    """What a child has left to do when it ended."""
+
+    NOTHING = "nothing"
+    UNANSWERED = "unanswered"
+    """It had claimed the call; its parent has answered."""
+    UNCLAIMED = "unclaimed"
+    """The call is still to be done (or the store is away, and nobody knows)."""
+
+
+class Ledger:
+    """The parent's side of the calls. Each method survives the store's absence."""
+
+    def __init__(self, bench: Bench, queue: str) -> None:
+        self._bench = bench
+        self._specs = [tool.spec for tool in bench.tools.values()]
+        info = {"queue": queue, "host": socket.gethostname(), "pid": str(os.getpid())}
+        self._presence = Presence("worker", bench.worker, 0, info)
+        self._runner = asyncio.Runner()
+        self._store: Store | None = None
+        self._announce_at = 0.0
+        self._held: ToolCall | None = None
+        self._kill_at = 0.0
+        self._misses = 0
+
+    def announce(self) -> None:
+        """Say that this worker is alive, and which tools it serves, if it is time to."""
+        if time.monotonic() < self._announce_at:
+            return
+        self._announce_at = time.monotonic() + ANNOUNCE_S
+
+        async def tell(store: Store) -> None:
+            await asyncio.gather(
+                store.beat(self._presence, ABSENT_AFTER_MS),
+                store.publish_tools(self._specs, self._bench.settings.tool_retention_s),
+            )
+
+        self._ask(tell)
+
+    def keep(self, ref: RunRef, call_id: str) -> bool:
+        """Renew the lease of the call that the child has. False: end the child.
+
+        That is when the call is not this worker's any more (cancelled, expired, lost), or when the
+        child has outlived the call's deadline by ``GRACE_S``.
+        """
+        is_gone = self._held is None and self._ask(lambda store: self._find(store, ref, call_id))
+        held = self._held
+        if held is None:  # not claimed yet, if there still is such a call
+            return not is_gone
+        key = TimerKey(TimerKind.CALL_LEASE, held.generation, held.id)
+        cap_ms = (held.deadline_ms or 0) + round(GRACE_S * 1000)
+        is_kept = self._ask(lambda store: store.renew(ref, key, self._bench.lease_ms, cap_ms))
+        self._misses = self._misses + 1 if is_kept is False else 0
+        return self._misses < MISSES and time.monotonic() < self._kill_at
+
+    def settle(self, ref: RunRef, call_id: str, how: str) -> Left:
+        """See to the call of a child that has ended, ``how`` says in which way.
+
+        Where it left no answer one is given in its place: timed out, or lost, and then the author's
+        declaration decides what comes. With the store away nothing is written, and the lease runs
+        out.
+        """
+        self._held, self._misses = None, 0
+        left = self._ask(lambda store: self._conclude(store, ref, call_id, how))
+        return left or Left.UNCLAIMED
+
+    def close(self) -> None:
+        """Say that this worker ends."""
+        if self._store is not None:
+            self._ask(lambda store: store.leave("worker", self._bench.worker))
+            self._ask(lambda store: store.close())
+        self._runner.close()
+
+    async def _find(self, store: Store, ref: RunRef, call_id: str) -> bool:
+        """Hold the call once this worker has claimed it. True: there is no such call any more."""
+        try:
+            view = await store.view(ref)
+        except Gone:
+            return True
+        call = _call(view, call_id)
+        if call is not None and call.worker == self._bench.worker:
+            self._held = call  # over already, perhaps: then its lease cannot be renewed
+            left_s = ((call.deadline_ms or 0) - view.now_ms) / 1000
+            self._kill_at = time.monotonic() + left_s + GRACE_S
+        return call is None
+
+    async def _conclude(self, store: Store, ref: RunRef, call_id: str, how: str) -> Left:
+        with suppress(Gone, NotNow):
+            view = await store.view(ref)
+            call = _call(view, call_id)
+            if call is not None and call.state is CallState.DISPATCHED:
+                return Left.UNCLAIMED
+            if call is not None and self._is_ours(call):
+                command = _conclusion(call, view.now_ms, how)
+                await change_run(store, ref, command)
+                log.warning("call.unanswered", tool_call_id=call_id, run_id=ref.run_id, how=how)
+                return Left.UNANSWERED
+        return Left.NOTHING
+
+    def _is_ours(self, call: ToolCall) -> bool:
+        return call.state is CallState.STARTED and call.worker == self._bench.worker
+
+    def _ask(self, act: Callable[[Store], Awaitable[T]]) -> T | None:
+        """Ask the store; ``None`` when it is away.
+
+        Twice, since the first may only find out that a connection has died in the meantime.
+        """
+
+        async def asked() -> T:
+            if self._store is None:
+                self._store = await self._bench.open_store(self._bench.settings)
+            return await act(self._store)
+
+        for _ in range(2):
+            with suppress(StoreUnavailable):
+                return self._runner.run(asked())
+        log.warning("store.unavailable")
+        return None
+
+
+def _call(view: RunView, call_id: str) -> ToolCall | None:
+    return next((call for call in view.calls if call.id == call_id), None)
+
+
+def _conclusion(call: ToolCall, now_ms: int, how: str) -> Command:
+    deadline_ms, started_ms = call.deadline_ms or 0, call.started_ms or 0
+    if now_ms < deadline_ms:
+        reason = f"The tool's process ended without an answer: {how}."
+        return CallLost(call.id, call.generation, reason)
+    answer = timed_out((deadline_ms - started_ms) / 1000)
+    return CallResult(call.id, call.generation, answer.outcome, answer.text, answer.error)
