@@ -1,0 +1,1 @@
+"""The engine: takes turns that are due, asks the model, commits what it answers."""
