@@ -1,0 +1,1 @@
+"""The HTTP API: routes by noun, the wire's shapes, and the errors as clients know them."""

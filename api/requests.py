@@ -1,0 +1,199 @@
+"""What clients may send: one model per operation. ``null`` stands for the default."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from api.fields import (
+    Body,
+    Effort,
+    Metadata,
+    ResponseFormat,
+    Temperature,
+    Text,
+    TokenLimit,
+    Tool,
+    ToolChoice,
+    ToolResources,
+    TopP,
+    TruncationStrategy,
+    word_or_structure,
+)
+
+MAX_OUTPUT_BYTES: Final = 512 * 1024
+
+
+# -- assistants ------------------------------------------------------------------------------------
+
+
+class AssistantFields(Body):
+    """What creating and changing an assistant have in common."""
+
+    name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=512)] | None = None
+    instructions: Text | None = None
+    reasoning_effort: Effort | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tool_resources: ToolResources | None = None
+    metadata: Metadata | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    response_format: ResponseFormat | None = None
+
+
+class CreateAssistant(AssistantFields):
+    """POST /assistants."""
+
+    model: str
+
+
+class ModifyAssistant(AssistantFields):
+    """POST /assistants/{id}: an absent field stays, ``null`` brings the default back."""
+
+    model: str = ""
+
+
+# -- threads and messages --------------------------------------------------------------------------
+
+
+class TextPart(Body):
+    """Words."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class ImageUrl(Body):
+    """Where the picture is."""
+
+    url: str
+    detail: Literal["auto", "low", "high"] = "auto"
+
+
+class ImageUrlPart(Body):
+    """A picture by address."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class ImageFile(Body):
+    """Which file the picture is."""
+
+    file_id: str
+    detail: Literal["auto", "low", "high"] = "auto"
+
+
+class ImageFilePart(Body):
+    """A picture by file."""
+
+    type: Literal["image_file"]
+    image_file: ImageFile
+
+
+Part = Annotated[TextPart | ImageUrlPart | ImageFilePart, Field(discriminator="type")]
+Content = Annotated[
+    Annotated[Text, Tag("word")] | Annotated[list[Part], Field(min_length=1), Tag("structure")],
+    Discriminator(word_or_structure),
+]
+
+
+class AttachmentTool(Body):
+    """Kept."""
+
+    type: Literal["code_interpreter", "file_search"]
+
+
+class Attachment(Body):
+    """Kept."""
+
+    file_id: str | None = None
+    data_source: dict[str, Any] | None = None
+    tools: list[AttachmentTool] | None = None
+
+
+class CreateMessage(Body):
+    """POST /threads/{id}/messages, and the messages of a new thread or run."""
+
+    role: Literal["user", "assistant"]
+    content: Content
+    attachments: list[Attachment] | None = None
+    metadata: Metadata | None = None
+
+
+class Changes(Body):
+    """Bodies whose fields replace stored ones as a whole."""
+
+    metadata: Metadata | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """The stored fields to replace; metadata that is ``null`` is empty."""
+        given = self.model_dump(exclude_unset=True, include={"metadata", "tool_resources"})
+        return given | ({"metadata": given["metadata"] or {}} if "metadata" in given else {})
+
+
+class ModifyMetadata(Changes):
+    """POST to a message or a run: only the metadata may change."""
+
+
+class ModifyThread(Changes):
+    """POST /threads/{id}."""
+
+    tool_resources: ToolResources | None = None
+
+
+class CreateThread(ModifyThread):
+    """POST /threads. The body may be missing altogether."""
+
+    messages: list[CreateMessage] | None = None
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+class RunFields(Body):
+    """What the two ways to create a run have in common; absent fields come from the assistant."""
+
+    assistant_id: str
+    model: str | None = None
+    reasoning_effort: Effort | None = None
+    instructions: Text | None = None
+    tools: Annotated[list[Tool], Field(max_length=20)] | None = None
+    tool_resources: ToolResources | None = None
+    metadata: Metadata | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    stream: bool | None = None
+    max_prompt_tokens: TokenLimit | None = None
+    max_completion_tokens: TokenLimit | None = None
+    truncation_strategy: TruncationStrategy | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+
+
+class CreateRun(RunFields):
+    """POST /threads/{id}/runs."""
+
+    additional_instructions: Text | None = None
+    additional_messages: list[CreateMessage] | None = None
+
+
+class CreateThreadAndRun(RunFields):
+    """POST /threads/runs."""
+
+    thread: CreateThread | None = None
+
+
+class ToolOutput(Body):
+    """The answer to one call; an empty string is an answer."""
+
+    tool_call_id: str
+    output: str
+
+
+class SubmitToolOutputs(Body):
+    """POST …/submit_tool_outputs: all outputs that the run waits for, in one request."""
+
+    tool_outputs: list[ToolOutput]
+    stream: bool | None = None

@@ -1,0 +1,108 @@
+"""A real api on a real socket, and the official SDK as its client.
+
+The SDK checks every answer strictly against its own models, so each test is a shape test as well.
+"""
+
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+import uvicorn
+from openai import AsyncOpenAI
+from openai.types.beta import Assistant, Thread
+from openai.types.beta.threads import Run
+from pydantic import SecretStr
+
+from api.app import create_app
+from api.connection import Connect
+from orchestrator.settings import Settings
+from orchestrator.store import Store
+from tests.http.driver import Driver
+
+
+@asynccontextmanager
+async def serve(settings: Settings, connect: Connect) -> AsyncIterator[str]:
+    """The api on a free port; gives its address."""
+    config = uvicorn.Config(
+        create_app(settings, connect),
+        port=0,
+        log_config=None,
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.wait({serving}, timeout=0.01)
+    _, port = server.servers[0].sockets[0].getsockname()
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    await serving
+
+
+@pytest.fixture(autouse=True)
+def _no_deprecations() -> Iterator[None]:
+    """The SDK says of each of these methods that the hosted service is gone; that is why we are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*deprecated", category=DeprecationWarning)
+        yield
+
+
+@pytest.fixture
+def settings(redis_url: SecretStr) -> Settings:
+    return Settings(redis_url=redis_url)
+
+
+@pytest.fixture
+async def address(settings: Settings, store: Store) -> AsyncIterator[str]:
+    async def connect() -> Store:
+        return store
+
+    async with serve(settings, connect) as address:
+        yield address
+
+
+@pytest.fixture
+async def client(address: str) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(
+        base_url=f"{address}/v1",
+        api_key="any",
+        max_retries=0,
+        _strict_response_validation=True,
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=address) as client:
+        yield client
+
+
+@pytest.fixture
+def driver(store: Store) -> Driver:
+    return Driver(store)
+
+
+@pytest.fixture
+async def assistant(client: AsyncOpenAI) -> Assistant:
+    return await client.beta.assistants.create(
+        model="scripted/inline",
+        tools=[
+            {"type": "function", "function": {"name": "look_up"}},
+            {"type": "function", "function": {"name": "measure"}},
+        ],
+    )
+
+
+@pytest.fixture
+async def thread(client: AsyncOpenAI) -> Thread:
+    return await client.beta.threads.create()
+
+
+@pytest.fixture
+async def run(client: AsyncOpenAI, assistant: Assistant, thread: Thread) -> Run:
+    return await client.beta.threads.runs.create(thread.id, assistant_id=assistant.id)

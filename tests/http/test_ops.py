@@ -1,0 +1,84 @@
+"""What operators ask: health, readiness, the newest runs, one run in full, the queues."""
+
+import httpx2
+from openai import AsyncOpenAI
+from openai.types.beta.threads import Run
+
+from orchestrator.dispatch import Dispatcher
+from orchestrator.settings import Settings
+from orchestrator.store import Presence, Store
+from tests.http.driver import Asked, Driver
+
+
+async def test_ready_means_a_store_and_an_engine(http: httpx2.AsyncClient, store: Store) -> None:
+    missing = await http.get("/readyz")
+    assert (missing.status_code, missing.json()) == (
+        503,
+        {"status": "not_ready", "missing": ["engine"]},
+    )
+    await store.beat(Presence(kind="engine", id="engine-1", seen_ms=0), 60_000)
+    ready = await http.get("/readyz")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "missing": []})
+    await store.leave("engine", "engine-1")
+
+
+async def test_the_newest_runs_show_both_statuses_and_their_calls(
+    http: httpx2.AsyncClient, client: AsyncOpenAI, driver: Driver, run: Run
+) -> None:
+    first, _ = await driver.asks(run, Asked("measure"), Asked("measure"), workers=("measure",))
+    await driver.works(run, first, "1 m")
+    other = await client.beta.threads.create_and_run(assistant_id=run.assistant_id)
+    await driver.answers(other, "Done")
+    newest, oldest = (await http.get("/ops/runs", params={"limit": 5})).json()["data"]
+    assert (newest["id"], newest["status"], newest["turns"]) == (other.id, "completed", 1)
+    assert newest["ended_at"] >= newest["created_at"]
+    assert oldest == {
+        "id": run.id,
+        "thread_id": run.thread_id,
+        "status": "in_progress",
+        "internal_status": "requires_action",
+        "created_at": run.created_at,
+        "ended_at": None,
+        "model": "scripted/inline",
+        "turns": 1,
+        "calls": {"open": 1, "settled": 1},
+    }
+
+
+async def test_one_run_is_told_in_full_oldest_first(
+    http: httpx2.AsyncClient, driver: Driver, run: Run
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure", '{"secret": 1}'), workers=("measure",))
+    await driver.works(run, call_id, "1 m")
+    await driver.answers(run, "Done")
+    report = (await http.get(f"/ops/runs/{run.id}")).json()
+    assert (report["run"]["id"], report["internal_status"]) == (run.id, "completed")
+    assert [step["type"] for step in report["steps"]] == ["tool_calls", "message_creation"]
+    assert report["steps"][0]["step_details"]["tool_calls"][0]["function"]["output"] == "1 m"
+    (call,) = report["calls"]
+    assert (call["id"], call["state"], call["worker"]) == (call_id, "succeeded", "worker-1")
+    assert "arguments" not in call
+    types = [event["type"] for event in report["events"]]
+    assert types[:3] == ["run.created", "run.queued", "run.in_progress"]
+    assert types[-1] == "run.completed"
+    assert [event["at_ms"] for event in report["events"]] == sorted(
+        event["at_ms"] for event in report["events"]
+    )
+
+
+async def test_an_unknown_run_is_not_found(http: httpx2.AsyncClient) -> None:
+    response = await http.get("/ops/runs/run_0")
+    assert response.status_code == 404
+    assert response.json()["error"]["message"] == "No run found with id 'run_0'."
+
+
+async def test_the_queues_show_what_waits_on_them(
+    http: httpx2.AsyncClient, settings: Settings, store: Store, driver: Driver, run: Run
+) -> None:
+    assert (await http.get("/ops/queues")).json() == {"data": []}
+    await driver.asks(run, Asked("measure"), Asked("measure"), workers=("measure",))
+    await Dispatcher(store, settings).deliver(await store.take_parcels(10, 60_000))
+    (queue,) = (await http.get("/ops/queues")).json()["data"]
+    assert (queue["name"], queue["depth"], queue["started"]) == ("tools", 2, 0)
+    assert queue["oldest_age_s"] >= 0
+    assert queue["workers"] == []

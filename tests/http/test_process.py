@@ -1,0 +1,59 @@
+"""``python -m api`` as operators start it."""
+
+import asyncio
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import httpx2
+from pydantic import SecretStr
+
+ROOT = Path(__file__).parents[2]
+
+
+async def start(**settings: str) -> Process:
+    environment = {f"RUNSTATE_{name.upper()}": value for name, value in settings.items()}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "api", cwd=ROOT, env=environment, stderr=PIPE
+    )
+
+
+async def address_of(process: Process) -> str:
+    assert process.stderr is not None
+    async for line in process.stderr:
+        if found := re.search(rb"http://127\.0\.0\.1:\d+", line):
+            return found[0].decode()
+    raise AssertionError("the api ended before it said where it listens")
+
+
+async def test_it_serves_until_it_is_told_to_stop(redis_url: SecretStr) -> None:
+    process = await start(redis_url=redis_url.get_secret_value(), port="0")
+    async with httpx2.AsyncClient(base_url=await address_of(process)) as http:
+        assert (await http.get("/healthz")).status_code == 200
+        assert (await http.get("/readyz")).json()["missing"] == ["engine"]
+    process.send_signal(signal.SIGTERM)
+    _, log = await process.communicate()
+    assert process.returncode in {0, -signal.SIGTERM}
+    assert redis_url.get_secret_value().encode() not in log
+
+
+async def test_it_refuses_to_serve_the_world_without_keys(redis_url: SecretStr) -> None:
+    process = await start(redis_url=redis_url.get_secret_value(), host="0.0.0.0")  # noqa: S104
+    _, log = await process.communicate()
+    assert process.returncode == 1
+    assert log.decode().strip() == (
+        "Refusing to serve 0.0.0.0 without keys: anybody could use it. Set RUNSTATE_API_KEYS, or"
+        " RUNSTATE_HOST=127.0.0.1."
+    )
+
+
+async def test_without_a_store_it_starts_and_waits_for_it() -> None:
+    process = await start(redis_url="redis://127.0.0.1:1/0", port="0")
+    async with httpx2.AsyncClient(base_url=await address_of(process)) as http:
+        response = await http.post("/v1/threads")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        assert (await http.get("/ops/queues")).status_code == 503
+    process.terminate()
+    await process.communicate()
