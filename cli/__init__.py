@@ -1,0 +1,1 @@
+"""The ``runstate`` command: it starts processes and speaks HTTP to them."""

@@ -1,0 +1,164 @@
+"""The ``runstate`` command. Each command imports what it needs, so ``--help`` is quick."""
+
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.failure import Failure
+from cli.program import EXAMPLE_TOOLS, Role, environment, python
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A self-hosted server for Assistants-style runs.",
+)
+runs = typer.Typer(no_args_is_help=True, help="Look at runs.")
+app.add_typer(runs, name="runs")
+
+DEFAULT_URL = "http://127.0.0.1:8010/v1"
+
+Tools = Annotated[str, typer.Option(help="The Python module whose tools are served.")]
+Url = Annotated[
+    str,
+    typer.Option(help="The server to ask.", envvar=["RUNSTATE_BASE_URL", "OPENAI_BASE_URL"]),
+]
+
+
+def main() -> None:
+    """The entry point: what cannot be done is one sentence on stderr and exit code 1."""
+    try:
+        app()
+    except Failure as problem:
+        from cli.terminal import printable
+
+        sys.exit(f"runstate: {printable(str(problem))}")
+
+
+@app.command()
+def dev(  # noqa: PLR0913
+    *,
+    port: Annotated[int, typer.Option(help="The port of the API.", min=1, max=65535)] = 8010,
+    data: Annotated[Path, typer.Option(help="The data folder.")] = Path(".runstate"),
+    workers: Annotated[int, typer.Option(help="Workers on each queue.", min=1)] = 2,
+    tools: Tools = EXAMPLE_TOOLS,
+    scripts: Annotated[
+        Path | None,
+        typer.Option(help="The folder of scripted models.", exists=True, file_okay=False),
+    ] = None,
+    run_ttl_s: Annotated[
+        float | None, typer.Option(help="Runs expire after this many seconds.")
+    ] = None,
+    no_restart: Annotated[
+        list[Role] | None, typer.Option(help="Leave these down when they die (repeatable).")
+    ] = None,
+) -> None:
+    """Run everything on this machine: store, api, engine and workers."""
+    from cli.dev import dev as run_dev
+    from cli.stack import StackOptions
+
+    options = StackOptions(
+        home=data,
+        port=port,
+        workers=workers,
+        tools=tools,
+        scripts=scripts,
+        run_ttl_s=run_ttl_s,
+        not_restarted=frozenset(no_restart or ()),
+    )
+    _run(run_dev(options))
+
+
+@app.command()
+def demo(
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model of RUNSTATE_OPENAI_BASE_URL; otherwise scripted ones."),
+    ] = None,
+) -> None:
+    """Play the QuietReads example from start to end in a temporary folder."""
+    from cli.demo import demo as play
+
+    if not _run(play(model)):
+        raise typer.Exit(130)
+
+
+@app.command()
+def api() -> None:
+    """Run one API process, as the RUNSTATE_ variables say."""
+    _become("api")
+
+
+@app.command()
+def engine() -> None:
+    """Run one engine process, as the RUNSTATE_ variables say."""
+    _become("orchestrator.engine")
+
+
+@app.command()
+def worker(
+    *,
+    tools: Tools,
+    count: Annotated[
+        int, typer.Option("--count", "-n", help="Processes on each queue.", min=1)
+    ] = 1,
+) -> None:
+    """Serve the tools of a module: processes on each of its queues."""
+    from cli.worker import run_workers
+
+    _run(run_workers(tools, count))
+
+
+@runs.command("list")
+def list_(
+    *,
+    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100)] = 20,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """The newest runs."""
+    from cli.client import Client, key_from_environment
+    from cli.runs import list_runs
+
+    _run(list_runs(Client(url, key_from_environment()), limit))
+
+
+@runs.command()
+def show(run_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """Why a run is where it is: its timeline, with tool calls and workers."""
+    from cli.client import Client, key_from_environment
+    from cli.runs import show_run
+
+    _run(show_run(Client(url, key_from_environment()), run_id))
+
+
+@app.command()
+def queues(*, url: Url = DEFAULT_URL) -> None:
+    """What waits on the queues, and what the workers do."""
+    from cli.client import Client, key_from_environment
+    from cli.queues import list_queues
+
+    _run(list_queues(Client(url, key_from_environment())))
+
+
+def _run(command: Coroutine[object, object, None]) -> bool:
+    from cli.interruption import run
+
+    return run(command)
+
+
+def _become(module: str) -> None:
+    """Replaces this process, so that signals and the exit code are the module's own."""
+    from cli.configuration import load_settings
+
+    load_settings()  # says in one sentence what is wrong with them
+    argv = python(module)
+    os.execve(argv[0], argv, environment())  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Whole small applications that run on Runstate, one per folder."""
