@@ -111,7 +111,7 @@ def connect(url: SecretStr) -> Redis:
 
 
 async def open_store(settings: Settings) -> ValkeyStore:
-    """The store that the settings name, ready for use. Logs how durable it is; close it at the end."""
+    """The store that the settings name, ready for use. Logs how durable it is; close it after."""
     store = ValkeyStore(connect(settings.redis_url), settings.key_prefix, settings.partitions)
     try:
         await store.prepare()
