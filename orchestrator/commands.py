@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Literal
 
 from orchestrator.errors import LastErrorCode
-from orchestrator.records import Json, Metadata, RunSpec, ToolSpec, Usage
+from orchestrator.records import CallState, Json, Message, Metadata, RunSpec, ToolSpec, Usage
+from orchestrator.turn_record import TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +24,53 @@ class NewMessage:
     metadata: Metadata = field(default_factory=dict)
 
 
+class IfBusy(StrEnum):
+    """What a client wants done while a run is active."""
+
+    REJECT = "reject"
+    """Refuse; nothing is changed."""
+    ENQUEUE = "enqueue"
+    """Wait until the active run has ended."""
+    INTERRUPT = "interrupt"
+    """Cancel the active run and wait for its end; what it has said stays."""
+    ROLLBACK = "rollback"
+    """Interrupt, and take what the active run added out of the transcript."""
+
+
 @dataclass(frozen=True, slots=True)
 class AddMessages:
-    """A client adds messages to the thread. Refused while a run is active."""
+    """A client adds messages to the thread. ``watchdog_ms``: see ``Cancel``."""
 
     messages: tuple[NewMessage, ...]
+    if_busy: IfBusy = IfBusy.REJECT
+    watchdog_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteThread:
+    """A client deletes the thread. Ends one run; to be repeated until the thread is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportMessage:
+    """A client adds a message of another server as it was there, with its id and its times.
+    Refused while a run is active.
+    """
+
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRun:
-    """A client starts a run. Refused while another one is active; then nothing is appended."""
+    """A client starts a run. ``watchdog_ms``: see ``Cancel``."""
 
     run_id: str
     spec: RunSpec
     ttl_ms: int
     metadata: Metadata = field(default_factory=dict)
     additional_messages: tuple[NewMessage, ...] = ()
+    if_busy: IfBusy = IfBusy.REJECT
+    watchdog_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +79,23 @@ class StartTurn:
 
     engine: str
     lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMessage:
+    """The model has begun to speak; its words follow in the log while it goes on."""
+
+    generation: int
+    message_id: str
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """The model has begun to ask for tools."""
+
+    generation: int
+    step_id: str
 
 
 class Stop(StrEnum):
@@ -75,7 +124,9 @@ class ProposedCall:
 class TurnResult:
     """The model's reply. ``tools`` are the published tools among those that the run declares.
 
-    ``failed_attempts``: model calls of this turn that failed before this one succeeded.
+    ``failed_attempts``: model calls of this turn that failed before this one succeeded. The ids of
+    a message or step that was opened before are not used. ``counted_tokens``: what the prompt
+    weighs by our own count.
     """
 
     generation: int
@@ -89,6 +140,8 @@ class TurnResult:
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
     failed_attempts: int = 0
     refusal: str | None = None
+    counted_tokens: int | None = None
+    record: TurnRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +152,26 @@ class TurnFailed:
     code: LastErrorCode
     message: str
     failed_attempts: int = 0
+    record: TurnRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOut:
+    """The model is not asked: what must be shown to it is more than the run may still use."""
+
+    generation: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueTurn:
-    """The turn's engine is gone, or hands it back. ``generation`` is the one that is given up."""
+    """The turn's engine is gone, or hands it back. ``generation`` is the one that is given up.
+
+    ``failed_attempts``: model calls that failed before it was handed back.
+    """
 
     generation: int
+    failed_attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +193,61 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """A worker answers a call. ``text`` is what the model reads, an error as JSON."""
+    """A worker answers a call. ``text`` is what the model reads, an error as JSON.
+
+    ``full``: the whole output where the model is shown a part. ``drift``: how its JSON shape
+    differs from that of the tool's last one.
+    """
 
     call_id: str
     generation: int
     outcome: Outcome
     text: str
     error: str | None = None
+    full: str | None = None
+    drift: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A tool says how far it is."""
+
+    call_id: str
+    generation: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryCall:
+    """A tool failed in a way that its author says may pass. ``text`` is what the model reads if it
+    was started often enough; ``after_ms`` is the author's pause, ``None`` for ours.
+    """
+
+    call_id: str
+    generation: int
+    text: str
+    error: str
+    after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendAgain:
+    """The pause before the next attempt of a call is over."""
+
+    call_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWait:
+    """A call has been waiting for a worker. ``served``: the queues that live workers listen to;
+    ``patience_ms``: how long a call may wait for one that has none.
+    """
+
+    call_id: str
+    generation: int
+    served: frozenset[str]
+    patience_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +270,18 @@ class SubmitOutputs:
 
 @dataclass(frozen=True, slots=True)
 class ResolveCall:
-    """An operator answers an open call of any kind with this text."""
+    """An operator answers an open call of any kind with this text, and says how it ended."""
 
     call_id: str
     text: str
+    state: Literal[CallState.SUCCEEDED, CallState.FAILED, CallState.CANCELLED] = CallState.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueCall:
+    """An operator lets workers start an open call again, whatever its side effects."""
+
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +310,26 @@ class Expire:
 
 Command = (
     AddMessages
+    | ImportMessage
+    | DeleteThread
     | CreateRun
     | StartTurn
+    | OpenMessage
+    | OpenCalls
     | TurnResult
     | TurnFailed
+    | RunOut
     | RequeueTurn
     | ClaimCall
     | CallResult
+    | CallProgress
+    | RetryCall
+    | SendAgain
+    | CheckWait
     | CallLost
     | SubmitOutputs
     | ResolveCall
+    | RequeueCall
     | ModifyRun
     | Cancel
     | ConfirmCancel

@@ -1,11 +1,12 @@
 """From the transcript to what a model is shown. Pure; the transcript is the only memory.
 
-A turn of the model that spoke and asked for tools is two entries (a message, then a round of
-calls) and becomes one ``Said``. The answers of a round follow it at once, in the order of its calls
-and one for each, however and whether their outputs arrived: providers refuse anything else.
+A group is what goes or stays as a whole (see ``truncation``). A turn of the model that spoke and
+asked for tools is two entries (a message, then a round of calls) and becomes one ``Said``. The
+answers of a round follow it at once, in the order of its calls and one for each, however and
+whether their outputs arrived: providers refuse anything else.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -16,6 +17,9 @@ NO_OUTPUT: Final = (
     ' "retryable": true}}'
 )
 """What a later run is shown for a call that was open when its own run ended."""
+
+PIN: Final = "runstate_pin"
+"""A message with this key in its metadata, and the value "true", is never left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,20 @@ class Conversation:
     items: tuple[Item, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Something the user said, or one turn of the model with the answers to its calls.
+
+    ``seqs``: its entries' places in the transcript; ``run_id``: whose turn it is, if it is one;
+    ``is_pinned``: whoever made the tool or sent the message wants it kept.
+    """
+
+    items: tuple[Item, ...]
+    seqs: tuple[int, ...]
+    run_id: str | None = None
+    is_pinned: bool = False
+
+
 def message_text(parts: Iterable[Json]) -> str:
     """The words of stored message parts, refusals included."""
     return "\n".join(
@@ -67,32 +85,51 @@ def message_text(parts: Iterable[Json]) -> str:
     )
 
 
-def build(system: str, entries: Iterable[Entry]) -> Conversation:
-    """The conversation that these transcript entries tell."""
+def build(system: str, groups: Iterable[Group]) -> Conversation:
+    """The conversation that these groups tell."""
+    return Conversation(system, tuple(item for group in groups for item in group.items))
+
+
+def grouped(entries: Iterable[Entry]) -> tuple[Group, ...]:
+    """The groups of these transcript entries, in order."""
     ordered = tuple(entries)
-    outputs = {entry.call_id: entry.text for entry in ordered if isinstance(entry, Output)}
-    items: list[Item] = []
+    outputs = {entry.call_id: entry for entry in ordered if isinstance(entry, Output)}
+    groups: list[Group] = []
     last: Entry | None = None
     for entry in ordered:
         match entry:
+            case Message(is_void=True):
+                continue
             case Message():
-                items.append(_spoken(entry))
+                groups.append(_message(entry))
             case CallRound():
-                before = items.pop() if _is_same_turn(last, entry) else None
-                items.append(Said(before.text if before else "", entry.calls))
-                items += _answers(entry, outputs)
+                before = groups.pop() if _is_same_turn(last, entry) else None
+                groups.append(_round(before, entry, outputs))
             case Output():
                 continue
             case _:
                 assert_never(entry)
         last = entry
-    return Conversation(system, tuple(items))
+    return tuple(groups)
 
 
-def _spoken(message: Message) -> Item:
-    if message.role == "user":
-        return Heard(message.content)
-    return Said(message_text(message.content))
+def _message(message: Message) -> Group:
+    is_user = message.role == "user"
+    item = Heard(message.content) if is_user else Said(message_text(message.content))
+    is_pinned = message.metadata.get(PIN) == "true"
+    return Group((item,), (message.seq,), None if is_user else message.run_id, is_pinned)
+
+
+def _round(before: Group | None, entry: CallRound, outputs: Mapping[str, Output]) -> Group:
+    """The turn that asked for these calls; ``before``: what it said."""
+    text = "".join(item.text for item in before.items) if before else ""
+    answered = [outputs[call.call_id] for call in entry.calls if call.call_id in outputs]
+    return Group(
+        (Said(text, entry.calls), *_answers(entry.calls, outputs)),
+        (*(before.seqs if before else ()), entry.seq, *(output.seq for output in answered)),
+        entry.run_id,
+        bool(before and before.is_pinned) or any(call.is_pinned for call in entry.calls),
+    )
 
 
 def _is_same_turn(last: Entry | None, entry: CallRound) -> bool:
@@ -100,8 +137,6 @@ def _is_same_turn(last: Entry | None, entry: CallRound) -> bool:
     return isinstance(last, Message) and (last.run_id, last.turn) == (entry.run_id, entry.turn)
 
 
-def _answers(entry: CallRound, outputs: Mapping[str, str]) -> list[Answered]:
-    return [
-        Answered(call.call_id, call.name, outputs.get(call.call_id, NO_OUTPUT))
-        for call in entry.calls
-    ]
+def _answers(calls: Sequence[AskedCall], outputs: Mapping[str, Output]) -> list[Answered]:
+    texts = {call_id: output.text for call_id, output in outputs.items()}
+    return [Answered(call.call_id, call.name, texts.get(call.call_id, NO_OUTPUT)) for call in calls]

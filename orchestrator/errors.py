@@ -7,18 +7,21 @@ RunstateError
 │   └── OversizedValue           a field is larger than the limit
 ├── NotNow                       the request is right, the state does not allow it now
 │   ├── ThreadBusy               the thread has an active run
-│   │   └── MessageWhileBusy     … and a message was to be added
+│   │   ├── MessageWhileBusy     … and a message was to be added
+│   │   └── TooManyWaiting       … and as much waits for it to end as may
 │   ├── NotAcceptingOutputs      the run does not wait for outputs of the client
 │   ├── CannotCancel             the run has ended, or is being cancelled already
 │   ├── StaleTurn                another engine has the turn, or the run went on without it
 │   ├── CallNotOpen              the tool call cannot be claimed or answered any more
 │   └── IllegalTransition        the table in states.py has no such edge (a bug, if it gets out)
 ├── Gone                         what was named does not exist
-│   └── NotFound                 ``kind`` and ``id``
+│   ├── NotFound                 ``kind`` and ``id``
+│   └── LogExpired               the run is there, its event log is not kept any more
 ├── OurFault                     try again later; the request may have been right
 │   ├── StaleRevision            somebody else committed first: load again and decide again
 │   ├── StoreUnavailable         the store did not answer; nothing is known about the write
-│   └── StoreMismatch            the store was laid out for other settings
+│   ├── StoreMismatch            the store was laid out for other settings
+│   └── ServerStopping           this process is going away: ask again, another one will answer
 └── ModelError                   a model call failed; ``code`` becomes the run's ``last_error``
 
 Errors carry ids and statuses as attributes and a stable ``code``. How they look on the wire is
@@ -101,6 +104,12 @@ class MessageWhileBusy(ThreadBusy):
     code = "message_while_busy"
 
 
+class TooManyWaiting(ThreadBusy):
+    """As many runs and messages wait for the active run as may. Send it when fewer do."""
+
+    code = "too_many_waiting"
+
+
 class NotAcceptingOutputs(NotNow):
     """The run does not wait for the client. ``status`` is the public one."""
 
@@ -163,7 +172,7 @@ class Gone(RunstateError):
     code = "gone"
 
 
-Kind = Literal["assistant", "thread", "message", "run", "run step", "tool call", "tool"]
+Kind = Literal["assistant", "thread", "message", "run", "run step", "tool call", "tool", "turn"]
 
 
 class NotFound(Gone):
@@ -175,6 +184,16 @@ class NotFound(Gone):
         super().__init__(f"No {kind} has the id {object_id}.")
         self.kind = kind
         self.object_id = object_id
+
+
+class LogExpired(Gone):
+    """The retention of the run's event log is over. The run, its steps and messages are there."""
+
+    code = "event_log_expired"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"The events of {run_id} are not kept any more.")
+        self.run_id = run_id
 
 
 class OurFault(RunstateError):
@@ -203,6 +222,15 @@ class StoreMismatch(OurFault):
     """The store holds data of another layout (partitions or format)."""
 
     code = "store_mismatch"
+
+
+class ServerStopping(OurFault):
+    """This process is about to end; nothing has happened to any run."""
+
+    code = "server_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("This server process is stopping.")
 
 
 LastErrorCode = Literal["server_error", "rate_limit_exceeded", "invalid_prompt"]

@@ -12,6 +12,9 @@ from pydantic_core import to_jsonable_python
 from orchestrator.decide.calls import error_text
 from orchestrator.llm.surrogates import whole
 
+KEPT_LIMIT_BYTES: Final = 1_000_000
+"""So much of an output is kept to be read by people, however little of it the model is shown."""
+
 MESSAGE_LIMIT: Final = 2_000
 """Characters of an error's message: enough to act on, however much an exception has to say."""
 
@@ -20,14 +23,13 @@ class NoJson(ValueError):
     """The value has no JSON form."""
 
 
-def output_text(value: object, limit_bytes: int) -> str:
+def output_text(value: object) -> str:
     """A tool's value as text. A string passes as it is, anything else becomes compact JSON.
 
     Models, dataclasses, dates, sets and the like take the form that pydantic gives them. Raises
     ``NoJson`` for what has none: open files, NaN, infinity, bytes that are not UTF-8, a circle.
     """
-    text = value if isinstance(value, str) else _compact(value)
-    return within(whole(text), limit_bytes)
+    return whole(value if isinstance(value, str) else _compact(value))
 
 
 def within(text: str, limit_bytes: int) -> str:
@@ -45,9 +47,9 @@ def within(text: str, limit_bytes: int) -> str:
     return json.dumps(cut, ensure_ascii=False)
 
 
-def failure_text(kind: str, message: str) -> str:
+def failure_text(kind: str, message: str, *, is_retryable: bool = False) -> str:
     """An error as models read it, with a message of bounded length and whole characters."""
-    return error_text(kind, whole(message)[:MESSAGE_LIMIT])
+    return error_text(kind, whole(message)[:MESSAGE_LIMIT], is_retryable=is_retryable)
 
 
 def _compact(value: object) -> str:

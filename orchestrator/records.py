@@ -51,7 +51,9 @@ class Assistant(Record):
 class Thread(Record):
     """A conversation, and the part of its state that commands change.
 
-    ``next_seq`` is the place of the next transcript entry; ``active_run_id`` is the lock.
+    ``next_seq`` is the place of the next transcript entry; ``active_run_id`` is the lock, and
+    ``active_from_seq`` the first place of what the active run adds. ``waiting`` is served in order
+    when the lock is free. ``is_deleted`` is decided, never stored.
     """
 
     id: str
@@ -59,7 +61,10 @@ class Thread(Record):
     metadata: Metadata = {}
     tool_resources: Json | None = None
     active_run_id: str | None = None
+    active_from_seq: int = 0
     next_seq: int = 0
+    waiting: tuple["Waiting", ...] = ()
+    is_deleted: bool = False
 
 
 # -- the transcript: the only memory -------------------------------------------------------------
@@ -76,6 +81,9 @@ class MessageStatus(StrEnum):
 class Message(Record):
     """Something said. ``content`` holds parts as the API shows them:
     ``[{"type": "text", "text": {"value": "Hello", "annotations": []}}]``.
+
+    ``turn`` is the model turn that said it. ``is_void``: the turn was lost half-way and played
+    again; readers have seen this attempt, the model is not shown it.
     """
 
     kind: Literal["message"] = "message"
@@ -90,10 +98,20 @@ class Message(Record):
     assistant_id: str | None = None
     run_id: str | None = None
     turn: int | None = None
+    is_void: bool = False
     status: MessageStatus = MessageStatus.COMPLETED
     incomplete_reason: str | None = None
     completed_ms: int | None = None
     incomplete_ms: int | None = None
+
+
+class Waiting(Record):
+    """What waits for the active run to end: messages (without a place yet), and the run that is to
+    follow them, if one is named.
+    """
+
+    messages: tuple[Message, ...] = ()
+    run_id: str | None = None
 
 
 class CallRound(Record):
@@ -107,11 +125,15 @@ class CallRound(Record):
 
 
 class AskedCall(Record):
-    """One call as the model wrote it; ``arguments`` is the raw string, valid JSON or not."""
+    """One call as the model wrote it; ``arguments`` is the raw string, valid JSON or not.
+
+    ``is_pinned``: its tool wants the output kept, whatever is left out.
+    """
 
     call_id: str
     name: str
     arguments: str
+    is_pinned: bool = False
 
 
 class Output(Record):
@@ -131,10 +153,14 @@ Entry = Annotated[Message | CallRound | Output, Field(discriminator="kind")]
 
 
 class Usage(Record):
-    """Tokens as the provider counted them. ``None`` in its place: the provider did not say."""
+    """Tokens as the provider counted them. ``None`` in its place: the provider did not say.
+
+    ``cached_tokens`` are those of the prompt that the provider had in its cache.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -148,11 +174,34 @@ class Usage(Record):
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
 
+class Price(Record):
+    """What a model costs, in US dollars per million tokens."""
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """The cost in dollars; cached tokens cost as much as others if nothing is said of them."""
+        cached = self.prompt if self.cached is None else self.cached
+        fresh_tokens = usage.prompt_tokens - usage.cached_tokens
+        micros = (
+            fresh_tokens * self.prompt
+            + usage.cached_tokens * cached
+            + usage.completion_tokens * self.completion
+        )
+        return micros / 1_000_000
+
+
 class RunSpec(Record):
-    """What the run was asked to do. Written once, at creation."""
+    """What the run was asked to do. Written once, at creation.
+
+    From ``max_turns`` on: the operator's limits of a run, and the price of its model if known.
+    """
 
     assistant_id: str
     model: str
@@ -169,6 +218,11 @@ class RunSpec(Record):
     response_format: Any = "auto"
     reasoning_effort: str | None = None
     max_turns: int = 50
+    max_tool_calls: int | None = None
+    max_repeated_calls: int | None = None
+    max_total_tokens: int | None = None
+    max_cost_usd: float | None = None
+    price: Price | None = None
 
     def function_names(self) -> tuple[str, ...]:
         """The names of the function tools that this run declares."""
@@ -182,12 +236,17 @@ class LastError(Record):
     message: str
 
 
+IncompleteReason = Literal["max_completion_tokens", "max_prompt_tokens"]
+
+
 class Run(Record):
     """The state of a run: all that changes during its life.
 
     ``turns`` counts model turns that ended; ``failed_attempts`` counts model calls that failed and
-    were repeated. ``generation`` rises with each ``start_turn`` and fences engines; ``engine`` is
-    who holds the turn now.
+    were repeated. ``token_ratio``: tokens by the provider's count for each one by ours.
+    ``generation`` rises with each ``start_turn`` and fences engines; ``engine`` is who holds the
+    turn now. ``incomplete_message`` says in words what was used up. ``rolls_back``: somebody asked
+    that what it adds to the transcript goes when it ends.
     """
 
     id: str
@@ -202,18 +261,26 @@ class Run(Record):
     completed_ms: int | None = None
     metadata: Metadata = {}
     last_error: LastError | None = None
-    incomplete_reason: Literal["max_completion_tokens", "max_prompt_tokens"] | None = None
+    incomplete_reason: IncompleteReason | None = None
+    incomplete_message: str | None = None
     usage: Usage | None = None
     generation: int = 0
     engine: str | None = None
     turns: int = 0
     failed_attempts: int = 0
+    token_ratio: float = 1.0
     next_step: int = 0
+    rolls_back: bool = False
 
     @property
     def is_final(self) -> bool:
         """Whether the run has ended."""
         return is_final(self.status)
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether what it added is gone. An answer that was complete before that stays."""
+        return self.rolls_back and self.is_final and self.status is not RunStatus.COMPLETED
 
 
 class StepStatus(StrEnum):
@@ -227,14 +294,19 @@ class StepStatus(StrEnum):
 
 
 class Step(Record):
-    """One thing that the run did: wrote a message, or asked for tools (``index`` counts from 0)."""
+    """One thing that the run did: wrote a message, or asked for tools (``index`` counts from 0).
+
+    ``turn`` is the model turn that did it, ``message_seq`` the place of its message.
+    """
 
     id: str
     index: int
+    turn: int = 0
     type: Literal["message_creation", "tool_calls"]
     status: StepStatus
     created_ms: int
     message_id: str | None = None
+    message_seq: int | None = None
     call_ids: tuple[str, ...] = ()
     completed_ms: int | None = None
     failed_ms: int | None = None
@@ -265,6 +337,8 @@ class CallState(StrEnum):
     """On the outbox or on the queue; no worker has claimed it."""
     STARTED = "started"
     """Claimed by a worker under the current generation."""
+    RETRYING = "retrying"
+    """Waits a while before it is sent again."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     """Answered with an error: refused, raised, too large, or lost more often than allowed."""
@@ -275,9 +349,13 @@ class CallState(StrEnum):
     """Its worker died, and its author did not say that repeating it is harmless."""
 
 
-OPEN_CALL_STATES = frozenset({CallState.REQUIRED, CallState.DISPATCHED, CallState.STARTED})
+OPEN_CALL_STATES = frozenset(
+    {CallState.REQUIRED, CallState.DISPATCHED, CallState.STARTED, CallState.RETRYING}
+)
 
 SideEffects = Literal["none", "idempotent", "once"]
+
+Isolation = Literal["process", "inline"]
 
 
 class LateResult(Record):
@@ -292,8 +370,12 @@ class ToolCall(Record):
     """One record of the ledger, keyed by the id that we minted.
 
     ``provider_id`` is what the model called it (models repeat ids). ``generation`` rises with each
-    claim; a result counts only under the current one. ``output_seq`` is the transcript entry that
-    holds the output; ``deadline_ms`` is when the tool must have ended, set by the claim.
+    claim; a result counts only under the current one. ``allowed_again`` counts repetitions beyond
+    what the tool's side effects allow, which its author (by ``Retry``) or an operator asked for.
+    ``progress`` is what the tool last said of itself. ``output_seq`` is the transcript entry that
+    holds the output, ``has_full_output``: the model was shown a part, the rest is kept beside it;
+    ``drift``: how the output's JSON shape differs from that of the tool's last one. ``deadline_ms``
+    is when the tool must have ended, set by the claim.
     """
 
     id: str
@@ -308,15 +390,20 @@ class ToolCall(Record):
     generation: int = 0
     attempts: int = 0
     max_attempts: int = 1
+    allowed_again: int = 0
     side_effects: SideEffects = "once"
     on_unknown: Literal["tell_model", "hold"] = "tell_model"
     queue: str | None = None
     timeout_s: float = 60.0
     worker: str | None = None
+    dispatched_ms: int | None = None
     started_ms: int | None = None
     finished_ms: int | None = None
     deadline_ms: int | None = None
     output_seq: int | None = None
+    has_full_output: bool = False
+    drift: str | None = None
+    progress: str | None = None
     error: str | None = None
     late: tuple[LateResult, ...] = ()
 
@@ -329,19 +416,22 @@ class ToolCall(Record):
 class ToolSpec(Record):
     """A tool as its worker publishes it.
 
-    ``parameters`` is a JSON Schema object; ``timeout_s`` is per attempt; ``output_limit_bytes`` is
-    how much of an output the model is shown.
+    ``parameters`` is a JSON Schema object; ``isolation``: each call has a process of its own, or
+    all share the event loop of one; ``timeout_s`` is per attempt; ``output_limit_bytes`` is how
+    much of an output the model is shown; ``pin_result``: it is never left out of the conversation.
     """
 
     name: str
     description: str = ""
     parameters: Json = {"type": "object", "properties": {}}
     queue: str = "tools"
+    isolation: Isolation = "process"
     timeout_s: float = 60.0
     side_effects: SideEffects = "once"
     max_attempts: int = 3
     on_unknown: Literal["tell_model", "hold"] = "tell_model"
     output_limit_bytes: int = 32_768
+    pin_result: bool = False
 
 
 # -- what one command sees -----------------------------------------------------------------------
@@ -350,7 +440,8 @@ class ToolSpec(Record):
 class Aggregate(Record):
     """One thread's lock and tail, and one run with its steps and calls (``None``: no run is meant).
 
-    ``steps`` is ordered by index, ``calls`` by (step, index).
+    ``steps`` is ordered by index, ``calls`` by (step, index). ``partial`` is what the model has
+    said so far of a message that is still open.
     """
 
     thread: Thread
@@ -358,6 +449,7 @@ class Aggregate(Record):
     spec: RunSpec | None = None
     steps: tuple[Step, ...] = ()
     calls: tuple[ToolCall, ...] = ()
+    partial: str = ""
 
     def call(self, call_id: str) -> ToolCall | None:
         """The call with this id, if the run has it."""

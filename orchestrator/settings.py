@@ -4,11 +4,50 @@ Every variable is named ``RUNSTATE_`` plus the field's name in capitals. The tab
 made from the descriptions here.
 """
 
+import os
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from orchestrator.commands import IfBusy
+from orchestrator.records import Price
+
+
+class ModelRoute(BaseModel):
+    """Where models are asked. Without ``base_url``: where ``RUNSTATE_OPENAI_…`` or
+    ``RUNSTATE_ANTHROPIC_…`` say.
+
+    ``key_variable`` names the environment variable that holds the key; ``model`` is what the model
+    is called there, if not as in the run. ``context_tokens`` is the model's window: what does not
+    fit is left out by the run's truncation strategy. ``max_output_tokens`` caps one answer
+    (Anthropic's API demands a cap).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    api: Literal["openai", "anthropic", "scripted"]
+    base_url: str | None = None
+    key_variable: str | None = None
+    model: str | None = None
+    context_tokens: int | None = Field(None, ge=1)
+    max_output_tokens: int = Field(8_192, ge=1)
+
+    @property
+    def key(self) -> SecretStr | None:
+        """The value of ``key_variable``."""
+        found = os.environ.get(self.key_variable or "")  # noqa: TID251 (settings read it)
+        return SecretStr(found) if found else None
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Routes = Annotated[tuple[ModelRoute, ...], BeforeValidator(_listed), Field(min_length=1)]
+"""One route, or several: the following ones are asked when the one before has failed."""
 
 
 class Settings(BaseSettings):
@@ -33,10 +72,38 @@ class Settings(BaseSettings):
         (),
         description="Keys of clients, with commas between. Without any, only loopback is served.",
     )
+    replay_window_s: float = Field(
+        60.0, gt=0, description="An SDK's repetition of a request is known for so many seconds."
+    )
+    idempotency_ttl_s: float = Field(
+        86_400.0, gt=0, description="An Idempotency-Key is remembered for so many seconds."
+    )
     run_ttl_s: float = Field(
         600.0, gt=0, description="A run expires this many seconds after its creation."
     )
     max_turns: int = Field(50, ge=1, description="Model turns per run; one more fails the run.")
+    max_tool_calls: int = Field(
+        500, ge=1, description="Tool calls per run; one more fails the run."
+    )
+    max_repeated_calls: int = Field(
+        20,
+        ge=1,
+        description="Calls per run of one tool with the same arguments; one more fails it.",
+    )
+    max_total_tokens: int | None = Field(
+        None, ge=1, description="Tokens of prompts and answers per run, as providers count them."
+    )
+    max_cost_usd: float | None = Field(
+        None, gt=0, description="What a run may cost. A model without a price has no such limit."
+    )
+    model_prices: dict[str, Price] = Field(
+        {}, description="JSON: dollars per million tokens (docs/models.md)."
+    )
+    if_busy: IfBusy = Field(
+        IfBusy.REJECT,
+        description="Runs and messages for a thread that has an active run: reject, enqueue,"
+        " interrupt or rollback, unless the request says which.",
+    )
     turn_lease_s: float = Field(
         15.0, gt=0, description="An engine silent for this many seconds loses its turn."
     )
@@ -45,6 +112,15 @@ class Settings(BaseSettings):
     )
     cancel_watchdog_s: float = Field(
         5.0, gt=0, description="Cancelling is confirmed after this many seconds without an engine."
+    )
+    unserved_after_s: float = Field(
+        60.0, gt=0, description="A call whose queue has no worker is answered with an error then."
+    )
+    worker_grace_s: float = Field(
+        80.0, ge=0, description="On SIGTERM, this many seconds for a worker's calls to end."
+    )
+    inline_concurrency: int = Field(
+        200, ge=1, description="Calls that one worker of async tools has under way at once."
     )
     engine_concurrency: int = Field(
         1000, ge=1, description="Model turns that one engine has under way at once."
@@ -55,13 +131,38 @@ class Settings(BaseSettings):
     model_max_retries: int = Field(
         2, ge=0, description="Repetitions of a failed model call (429, 5xx, broken connections)."
     )
+    model_connect_timeout_s: float = Field(
+        10.0, gt=0, description="A connection to a model is made within so many seconds or fails."
+    )
+    model_first_token_timeout_s: float = Field(
+        120.0, gt=0, description="A model that has said nothing after so many seconds has failed."
+    )
     model_timeout_s: float = Field(
-        120.0, gt=0, description="A model silent for this many seconds has failed."
+        120.0, gt=0, description="A model silent for this many seconds in between has failed."
+    )
+    model_total_timeout_s: float = Field(
+        600.0, gt=0, description="A model that has not ended its answer after so many has failed."
+    )
+    delta_batch_ms: int = Field(
+        20, ge=0, description="What a model says in so many milliseconds is logged together."
+    )
+    event_retention_s: float = Field(
+        86_400.0, gt=0, description="The event log of a run is kept this long after its end."
+    )
+    keep_alive_s: float = Field(
+        15.0, gt=0, description="A stream that is silent for so many seconds sends a comment line."
     )
     openai_base_url: str | None = Field(
-        None, description="The OpenAI-compatible endpoint for all models not named scripted/…"
+        None, description="The OpenAI-compatible endpoint for all models without another route."
     )
     openai_api_key: SecretStr | None = Field(None, description="Its key.")
+    anthropic_base_url: str | None = Field(
+        None, description="The endpoint for models named claude-…, if not the official one."
+    )
+    anthropic_api_key: SecretStr | None = Field(None, description="Its key.")
+    model_routes: dict[str, Routes] = Field(
+        {}, description="JSON: which models are asked where (docs/models.md)."
+    )
     scripts_dir: Path | None = Field(
         None, description="The folder of NAME.yaml for models named scripted/NAME."
     )
@@ -77,6 +178,20 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    def limits_of_runs(self, model: str) -> dict[str, object]:
+        """What operators allow a run of this model, as fields of its ``RunSpec``."""
+        fitting = (
+            price for pattern, price in self.model_prices.items() if fnmatchcase(model, pattern)
+        )
+        return {
+            "max_turns": self.max_turns,
+            "max_tool_calls": self.max_tool_calls,
+            "max_repeated_calls": self.max_repeated_calls,
+            "max_total_tokens": self.max_total_tokens,
+            "max_cost_usd": self.max_cost_usd,
+            "price": next(fitting, None),
+        }
 
     @property
     def effective_queue_url(self) -> SecretStr:

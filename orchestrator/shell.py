@@ -5,31 +5,75 @@ time. A stale revision means: load again and decide again.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from orchestrator.commands import Command, Expire
+from orchestrator.commands import Command, DeleteThread, Expire
 from orchestrator.decide import decide
-from orchestrator.errors import StaleRevision
-from orchestrator.records import Aggregate, Thread
+from orchestrator.errors import NotFound, NotNow, StaleRevision
+from orchestrator.receipts import Attempt
+from orchestrator.records import Aggregate, Assistant, Thread
+from orchestrator.repetition import Tries, made_by, tries_of_new_thread
 from orchestrator.store import Loaded, RunRef, RunView, Store
 
 ATTEMPTS: Final = 100
 """Each lost race means that somebody else made progress, so this many in a row is a fault."""
 
 
-async def change_run(store: Store, ref: RunRef, command: Command) -> Aggregate:
-    """Apply a command to a run; returns what was committed. Two round trips when nobody races."""
-    return await _change(store, lambda: store.load(ref.thread_id, ref.run_id), command)
+async def change_run(
+    store: Store, ref: RunRef, command: Command, attempt: Attempt | None = None
+) -> Aggregate:
+    """Apply a command to a run; returns what was committed. Two round trips when nobody races.
+
+    An ``attempt`` makes it, here and below, a request that counts once: raises ``AlreadyDone``.
+    """
+    tries = Tries(store, attempt, ref.run_id, ref.thread_id) if attempt else None
+    return await _change(store, lambda: store.load(ref.thread_id, ref.run_id), command, tries)
 
 
-async def change_thread(store: Store, thread_id: str, command: Command) -> Aggregate:
+async def change_thread(
+    store: Store, thread_id: str, command: Command, attempt: Attempt | None = None
+) -> Aggregate:
     """Apply a command that concerns the thread and whatever run is active on it."""
-    return await _change(store, lambda: store.load_active(thread_id), command)
+    tries = Tries(store, attempt, made_by(command), thread_id) if attempt else None
+    return await _change(store, lambda: store.load_active(thread_id), command, tries)
 
 
-async def create_thread(store: Store, thread: Thread, command: Command) -> Aggregate:
+async def create_thread(
+    store: Store, thread: Thread, command: Command, attempt: Attempt | None = None
+) -> Aggregate:
     """Write a new thread together with what the command adds to it."""
-    return await _change(store, lambda: store.fresh(thread), command)
+    tries = None
+    if attempt:
+        thread_id, tries = await tries_of_new_thread(store, attempt, thread.id, command)
+        thread = thread.but(id=thread_id)
+    return await _change(store, lambda: store.fresh(thread), command, tries)
+
+
+async def create_assistant(store: Store, assistant: Assistant, attempt: Attempt | None) -> None:
+    """Write a new assistant."""
+    if attempt is None:
+        await store.put_assistant(assistant, is_new=True)
+        return
+    tries = Tries(store, attempt, assistant.id)
+    for _ in range(ATTEMPTS):
+        await tries.look()
+        with suppress(StaleRevision):
+            remember = tries.remember(assistant.created_ms)
+            await store.put_assistant(assistant, is_new=True, remember=remember)
+            return
+    raise StaleRevision(assistant.id)
+
+
+async def delete_thread(store: Store, thread_id: str) -> None:
+    """End the runs of a thread, one commit for each, and with the last of them the thread. Whoever
+    finds its timer removes what is left. Raises ``NotFound``.
+    """
+    await store.load(thread_id)
+    with suppress(NotFound):  # it is gone: by us, or by somebody else as well
+        while True:
+            await change_thread(store, thread_id, DeleteThread())
 
 
 async def view_run(store: Store, ref: RunRef) -> RunView:
@@ -46,25 +90,34 @@ def is_overdue(view: RunView) -> bool:
     return not view.run.is_final and view.now_ms >= view.run.deadline_ms
 
 
-async def expire(store: Store, ref: RunRef) -> None:
-    """Apply the deadline, if it is due and nobody else has."""
-    await _change(store, lambda: store.load(ref.thread_id, ref.run_id), None)
+async def expire(store: Store, ref: RunRef) -> Aggregate:
+    """The run, after its deadline was applied if it is due and nobody else has."""
+    return await _change(store, lambda: store.load(ref.thread_id, ref.run_id), None)
 
 
 async def _change(
-    store: Store, load: Callable[[], Awaitable[Loaded]], command: Command | None
+    store: Store,
+    load: Callable[[], Awaitable[Loaded]],
+    command: Command | None,
+    tries: Tries | None = None,
 ) -> Aggregate:
     for _ in range(ATTEMPTS):
-        loaded = await load()
+        loaded = await (tries.look_and(load) if tries else load())
         step = Expire() if _is_due(loaded) else command
         if step is None:
             return loaded.aggregate
-        decision = decide(loaded.aggregate, step, loaded.now_ms)
         try:
+            decision = decide(loaded.aggregate, step, loaded.now_ms)
+            if tries and step is command:
+                decision = replace(decision, remember=tries.remember(loaded.now_ms))
             if decision.aggregate is not loaded.aggregate or loaded.thread_revision == 0:
                 await store.commit(loaded, decision)
         except StaleRevision:
             continue
+        except NotNow:
+            if tries:  # it may be another try of this request that came first
+                await tries.look()
+            raise
         if step is command:
             return decision.aggregate
     raise StaleRevision(loaded.aggregate.thread.id)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
 from orchestrator.decisions import Decision, Event, SendCall, StopCall, TimerKey
+from orchestrator.errors import Kind
+from orchestrator.receipts import Filed, Remember
 from orchestrator.records import (
     Aggregate,
     Assistant,
@@ -22,6 +24,7 @@ from orchestrator.records import (
     ToolCall,
     ToolSpec,
 )
+from orchestrator.turn_record import TurnRecord
 
 T = TypeVar("T")
 
@@ -150,7 +153,7 @@ class Store(Protocol):
         ...
 
     async def fresh(self, thread: Thread) -> Loaded:
-        """A thread that is yet to be written by a commit (``created_ms`` is set to now)."""
+        """A thread that is yet to be written by a commit (``created_ms`` 0 becomes now)."""
         ...
 
     async def commit(self, loaded: Loaded, decision: Decision) -> None:
@@ -158,6 +161,14 @@ class Store(Protocol):
 
         Raises ``StaleRevision`` when a revision has changed since ``loaded``. A commit whose answer
         was lost is repeated inside under the same nonce, so that it counts once.
+        """
+        ...
+
+    async def say(self, ref: RunRef, generation: int, events: Sequence[Event], text: str) -> bool:
+        """Log what the model says while it says it, and add ``text`` to its open message.
+
+        One round trip. False, and nothing written, when the turn is no longer this generation's.
+        Not repeated inside: after ``StoreUnavailable`` the words may be there or not.
         """
         ...
 
@@ -187,8 +198,18 @@ class Store(Protocol):
         """The texts of these output entries, by call id."""
         ...
 
-    async def read_events(self, ref: RunRef, after: str = "0") -> tuple[tuple[str, Event], ...]:
-        """The run's log after an event id, oldest first, with ids."""
+    async def read_full_output(self, ref: RunRef, call_id: str) -> str | None:
+        """The whole of an output that the model was shown in part; ``None`` if none was kept."""
+        ...
+
+    async def read_turns(self, ref: RunRef) -> tuple[TurnRecord, ...]:
+        """What the run's model turns were sent and what came of it, in order."""
+        ...
+
+    async def read_events(
+        self, ref: RunRef, after: str = "0", limit: int | None = None
+    ) -> tuple[tuple[str, Event], ...]:
+        """The run's log after an event id, oldest first, with ids; at most ``limit`` events."""
         ...
 
     # -- threads and messages ---------------------------------------------------------------------
@@ -201,8 +222,8 @@ class Store(Protocol):
         """Replace ``metadata`` and/or ``tool_resources``."""
         ...
 
-    async def delete_thread(self, thread_id: str) -> None:
-        """Remove the thread and everything of it. The caller has ended its active run."""
+    async def clear_thread(self, thread_id: str) -> None:
+        """Remove what is left of a deleted thread. Harmless to repeat, and to break off."""
         ...
 
     async def list_messages(
@@ -225,10 +246,30 @@ class Store(Protocol):
         """Take the message out of the transcript."""
         ...
 
+    # -- requests that may come again -------------------------------------------------------------
+
+    async def receipt(self, name: str, thread_id: str | None) -> Filed:
+        """What is filed under the name, beside the thread or among the assistants."""
+        ...
+
+    async def reserve(self, name: str, thread_id: str, ttl_ms: int, *, is_first: bool) -> str:
+        """The id of the thread that all tries of a request make: this one, or that of an earlier
+        try if it is certainly of the same request. Not the effect, only an agreement.
+        """
+        ...
+
+    async def is_deleted(self, kind: Kind, object_id: str, thread_id: str | None = None) -> bool:
+        """Whether an assistant, thread or message was there and was deleted (today)."""
+        ...
+
     # -- assistants -------------------------------------------------------------------------------
 
-    async def put_assistant(self, assistant: Assistant, *, is_new: bool) -> None:
-        """Write an assistant. With ``is_new`` false it must exist (``NotFound``)."""
+    async def put_assistant(
+        self, assistant: Assistant, *, is_new: bool, remember: Remember | None = None
+    ) -> None:
+        """Write an assistant. With ``is_new`` false it must exist (``NotFound``). Raises
+        ``StaleRevision`` when something else was filed under the receipt's name.
+        """
         ...
 
     async def get_assistant(self, assistant_id: str) -> Assistant:
@@ -305,6 +346,15 @@ class Store(Protocol):
         """The published tools, or those of them with these names."""
         ...
 
+    async def swap_shape(self, tool: str, shape: str) -> str | None:
+        """Note the JSON shape of a tool's output; returns that of its last one."""
+        ...
+
     async def close(self) -> None:
         """Give the connections back."""
         ...
+
+
+async def served_queues(store: Store) -> frozenset[str]:
+    """The queues that live workers listen to. Two round trips."""
+    return frozenset(worker.info["queue"] for worker in await store.present("worker"))

@@ -38,10 +38,14 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from orchestrator import docstrings
-from orchestrator.records import Json, SideEffects, ToolSpec
+from orchestrator.arguments import written
+from orchestrator.records import Isolation, Json, SideEffects, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+QUEUES: Final = {"process": "tools", "inline": "tools-io"}
+"""The queue of a tool that names none, by its isolation."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMED_KINDS: Final = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
@@ -53,15 +57,22 @@ class Options(TypedDict, total=False):
     ``side_effects``: may the tool be started again when its worker dies? ``none`` (it only reads)
     and ``idempotent`` (twice is as good as once): yes, up to ``max_attempts`` times; ``once``: no,
     and then ``on_unknown`` says whether the model is told, or the run waits for an operator.
+    ``pin_result``: the output stays in the conversation, whatever is left out of a long one.
+    ``retry_on``: exceptions after which the call may be started again, as after ``Retry``.
+    ``isolation``: ``process`` (a fork for each call; the default of plain functions) or ``inline``
+    (hundreds of calls on one event loop; the default of async functions, and for these only).
     """
 
     name: str
     queue: str
+    isolation: Isolation
     timeout_s: float
     side_effects: SideEffects
     max_attempts: int
     on_unknown: Literal["tell_model", "hold"]
     output_limit_bytes: int
+    pin_result: bool
+    retry_on: type[Exception] | tuple[type[Exception], ...]
 
 
 class BadArguments(ValueError):
@@ -72,9 +83,14 @@ class Tool(Generic[P, R]):
     """A function and what is published about it. Called directly, it is just the function."""
 
     def __init__(
-        self, function: Callable[P, R], spec: ToolSpec, arguments: type[BaseModel]
+        self,
+        function: Callable[P, R],
+        spec: ToolSpec,
+        arguments: type[BaseModel],
+        retry_on: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> None:
         self.spec = spec
+        self.retry_on = retry_on
         self.is_async = inspect.iscoroutinefunction(function)
         self._function = function
         self._arguments = arguments
@@ -98,8 +114,7 @@ class Tool(Generic[P, R]):
 
     def _validate(self, arguments: str | Json) -> Json:
         if isinstance(arguments, str):
-            text = arguments.strip()
-            found = self._arguments.model_validate_json("{}" if text in {"", "null"} else text)
+            found = self._arguments.model_validate_json(written(arguments))
         else:
             found = self._arguments.model_validate(arguments)
         fields = self._arguments.model_fields
@@ -131,20 +146,28 @@ def _make_tool(function: Callable[P, R], options: Options) -> Tool[P, R]:
         raise ValueError(f"Tool {name}: there is no option {', '.join(unknown)}.")
     doc = docstrings.parse(function.__doc__)
     arguments = _arguments_model(name, function, doc.parameters)
-    given: Json = {**options, "name": name}
+    given: Json = {**_placement(function, options), **options, "name": name}
     try:
         spec = ToolSpec(description=doc.description, parameters=_schema(name, arguments), **given)
     except ValidationError as error:
         raise ValueError(f"Tool {name}: {_sentence(error)}") from None
-    _check(spec)
-    return Tool(function, spec, arguments)
+    _check(spec, is_async=inspect.iscoroutinefunction(function))
+    return Tool(function, spec, arguments, options.get("retry_on", ()))
 
 
-def _check(spec: ToolSpec) -> None:
+def _placement(function: Callable[..., Any], options: Options) -> Json:
+    """Where a tool runs that does not say so: the two kinds of workers have queues of their own."""
+    default = "inline" if inspect.iscoroutinefunction(function) else "process"
+    isolation = options.get("isolation", default)
+    return {"isolation": isolation, "queue": QUEUES.get(isolation)}
+
+
+def _check(spec: ToolSpec, *, is_async: bool) -> None:
     rules = {
         "the name has 1 to 64 of: letters, digits, _ and -": _NAME.fullmatch(spec.name),
         "the queue has 1 to 64 of: letters, digits, _ and -": _NAME.fullmatch(spec.queue),
         "timeout_s is a number above 0": 0 < spec.timeout_s < math.inf,
+        "isolation 'inline' is for async functions": is_async or spec.isolation == "process",
         "max_attempts is 1 or more": spec.max_attempts >= 1,
         "output_limit_bytes is 1 or more": spec.output_limit_bytes >= 1,
     }

@@ -48,6 +48,7 @@ def _is_undeclared(key: str, found_type: str, ttl_ms: int) -> bool:
     if found_type == "none":
         return False  # it has just expired
     kind, expires = kind_of(key), ttl_ms >= 0
-    return (
-        kind is None or kind.type != found_type or expires is not (kind.lifetime is Lifetime.EXPIRY)
-    )
+    if kind is None or kind.type != found_type:
+        return True
+    may_expire = kind.lifetime in (Lifetime.EXPIRY, Lifetime.RETENTION)
+    return (expires and not may_expire) or (not expires and kind.lifetime is Lifetime.EXPIRY)

@@ -7,7 +7,7 @@ does nothing. It reads no clock and touches no store; what it returns is true on
 from typing import assert_never
 
 from orchestrator import commands as c
-from orchestrator.decide import calls, endings, threads, turns
+from orchestrator.decide import calls, endings, repeats, threads, turns
 from orchestrator.decide.draft import Draft
 from orchestrator.decisions import Decision
 from orchestrator.records import Aggregate
@@ -24,30 +24,50 @@ def decide(aggregate: Aggregate, command: c.Command, now_ms: int) -> Decision:
     return draft.decision()
 
 
-def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912 - one arm per command
+def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 - an arm per command
     match command:
         case c.AddMessages():
             threads.add_messages(draft, command)
+        case c.ImportMessage():
+            threads.import_message(draft, command)
+        case c.DeleteThread():
+            threads.delete_thread(draft)
         case c.CreateRun():
             threads.create_run(draft, command)
         case c.StartTurn():
             turns.start_turn(draft, command)
+        case c.OpenMessage():
+            turns.open_message(draft, command)
+        case c.OpenCalls():
+            turns.open_calls(draft, command)
         case c.TurnResult():
             turns.turn_result(draft, command)
         case c.TurnFailed():
             turns.turn_failed(draft, command)
+        case c.RunOut():
+            turns.run_out(draft, command)
         case c.RequeueTurn():
             turns.requeue_turn(draft, command)
         case c.ClaimCall():
             calls.claim_call(draft, command)
         case c.CallResult():
             calls.call_result(draft, command)
+        case c.CallProgress():
+            calls.call_progress(draft, command)
+        case c.RetryCall():
+            repeats.retry_call(draft, command)
+        case c.SendAgain():
+            repeats.send_again(draft, command)
+        case c.CheckWait():
+            repeats.check_wait(draft, command)
         case c.CallLost():
-            calls.call_lost(draft, command)
+            repeats.call_lost(draft, command)
         case c.SubmitOutputs():
             calls.submit_outputs(draft, command)
         case c.ResolveCall():
             calls.resolve_call(draft, command)
+        case c.RequeueCall():
+            repeats.requeue_call(draft, command)
         case c.ModifyRun():
             draft.set_run(metadata=command.metadata)
         case c.Cancel():

@@ -6,20 +6,24 @@ current. So it does not matter how often a job is delivered or how late its work
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from orchestrator.commands import (
-    CallLost,
+    CallProgress,
     CallResult,
     ClaimCall,
     ProposedCall,
     ResolveCall,
+    RetryCall,
     SubmitOutputs,
 )
 from orchestrator.decide.draft import Draft
 from orchestrator.decisions import (
     ClearTimer,
     EventType,
+    KeepOutput,
     QueueTurn,
+    RetireLog,
     SendCall,
     StopCall,
     TimerKey,
@@ -38,15 +42,24 @@ from orchestrator.records import (
 )
 from orchestrator.states import RunStatus, Trigger
 
-MAX_LATE_RESULTS = 5
+TIMERS: Final = {
+    CallState.DISPATCHED: TimerKind.CALL_WAIT,
+    CallState.STARTED: TimerKind.CALL_LEASE,
+    CallState.RETRYING: TimerKind.CALL_RETRY,
+}
+"""The timer that looks after a call in each state in which it waits for us or a worker."""
+
+MAX_LATE_RESULTS: Final = 5
 """Late results kept per call: enough to see what happened, bounded whatever a worker does."""
 
+LOOK_AFTER_MS: Final = 15_000
+"""A call that no worker has claimed for so long is looked after."""
 
-def error_text(kind: str, message: str) -> str:
+
+def error_text(kind: str, message: str, *, is_retryable: bool = False) -> str:
     """An error as models read it: ``{"error": {"type": …, "message": …, "retryable": false}}``."""
-    return json.dumps(
-        {"error": {"type": kind, "message": message, "retryable": False}}, ensure_ascii=False
-    )
+    error = {"type": kind, "message": message, "retryable": is_retryable}
+    return json.dumps({"error": error}, ensure_ascii=False)
 
 
 def open_round(
@@ -73,18 +86,19 @@ def open_round(
         tool = tools.get(proposed.name)
         if refusal is not None:
             call = call.but(executor=Executor.REFUSED)
-            _settle(draft, call, CallState.FAILED, refusal, error=refusal)
+            settle(draft, call, CallState.FAILED, refusal, error=refusal)
         elif tool is not None:
-            _dispatch(draft, _for_worker(call, tool))
+            dispatch(draft, _for_worker(call, tool))
         else:
             draft.put_call(call, EventType.CALL_REQUIRED)
 
 
 def claim_call(draft: Draft, command: ClaimCall) -> None:
     """Give a dispatched call to this worker, with a time limit and a lease."""
-    call = _call(draft, command.call_id)
+    call = find_call(draft, command.call_id)
     if call.state is not CallState.DISPATCHED:
         raise CallNotOpen(call.id, call.state)
+    clear_timer(draft, call)
     timeout_ms = round(call.timeout_s * 1000)
     call = call.but(
         state=CallState.STARTED,
@@ -95,35 +109,26 @@ def claim_call(draft: Draft, command: ClaimCall) -> None:
         deadline_ms=min(draft.now_ms + timeout_ms, draft.run.deadline_ms),
     )
     draft.put_call(call, EventType.CALL_STARTED)
-    draft.set_timer(_lease(call), draft.now_ms + command.lease_ms)
+    draft.set_timer(timer(TimerKind.CALL_LEASE, call), draft.now_ms + command.lease_ms)
 
 
 def call_result(draft: Draft, command: CallResult) -> None:
     """Apply a worker's answer, or keep it as late when the call is no longer his."""
-    call = _call(draft, command.call_id)
-    if not _is_held(call, command.generation):
-        _record_late(draft, call, command)
+    call = find_call(draft, command.call_id)
+    if not is_held(call, command.generation):
+        record_late(draft, call, command)
         return
-    _settle(draft, call, CallState(command.outcome), command.text, error=command.error)
+    if command.full is not None:
+        draft.ask(KeepOutput(call.id, command.full))
+    call = call.but(has_full_output=command.full is not None, drift=command.drift)
+    settle(draft, call, CallState(command.outcome), command.text, error=command.error)
     finish_round(draft)
 
 
-def call_lost(draft: Draft, command: CallLost) -> None:
-    """Send the call again if its author said that this is harmless; else answer in its place."""
-    call = _call(draft, command.call_id)
-    if not _is_held(call, command.generation):
-        raise CallNotOpen(call.id, call.state)
-    draft.ask(ClearTimer(_lease(call)))
-    call = call.but(error=command.reason)
-    if call.side_effects == "once":
-        _leave_unknown(draft, call, command.reason)
-    elif call.attempts < call.max_attempts:
-        draft.put_call(call, EventType.CALL_LOST, detail=command.reason)
-        _dispatch(draft, call)
-    else:
-        text = f"The tool was started {call.attempts} times and never finished: {command.reason}"
-        _settle(draft, call, CallState.FAILED, error_text("lost", text), error=command.reason)
-    finish_round(draft)
+def call_progress(draft: Draft, command: CallProgress) -> None:
+    """Tell what the tool says of itself."""
+    call = held_call(draft, command.call_id, command.generation)
+    draft.put_call(call.but(progress=command.text), EventType.CALL_PROGRESS, detail=command.text)
 
 
 def submit_outputs(draft: Draft, command: SubmitOutputs) -> None:
@@ -138,17 +143,18 @@ def submit_outputs(draft: Draft, command: SubmitOutputs) -> None:
         raise OutputsMismatch(run.id, expected, got)
     texts = dict(command.outputs)
     for call in waiting:
-        _settle(draft, call, CallState.SUCCEEDED, texts[call.id])
+        settle(draft, call, CallState.SUCCEEDED, texts[call.id])
     finish_round(draft)
 
 
 def resolve_call(draft: Draft, command: ResolveCall) -> None:
     """Apply an operator's answer to a call that has none yet, and stop whoever is at it."""
-    call = _call(draft, command.call_id)
+    call = find_call(draft, command.call_id)
     if call.is_settled:
         raise CallNotOpen(call.id, call.state)
     stop(draft, call)
-    _settle(draft, call, CallState.SUCCEEDED, command.text)
+    error = None if command.state is CallState.SUCCEEDED else "An operator ended this call."
+    settle(draft, call, command.state, command.text, error=error)
     finish_round(draft)
 
 
@@ -171,7 +177,7 @@ def give_up(draft: Draft, kind: str, message: str) -> None:
     for call in draft.aggregate.open_calls():
         stop(draft, call)
         state = CallState.UNKNOWN if call.state is CallState.UNKNOWN else CallState.CANCELLED
-        _settle(draft, call, state, error_text(kind, message), error=message)
+        settle(draft, call, state, error_text(kind, message), error=message)
 
 
 def stop(draft: Draft, call: ToolCall) -> None:
@@ -180,23 +186,80 @@ def stop(draft: Draft, call: ToolCall) -> None:
         draft.ask(StopCall(call.id, call.queue, call.worker))
 
 
-def _call(draft: Draft, call_id: str) -> ToolCall:
+def find_call(draft: Draft, call_id: str) -> ToolCall:
+    """The call. Raises ``NotFound``."""
     call = draft.aggregate.call(call_id)
     if call is None:
         raise NotFound("tool call", call_id)
     return call
 
 
-def _is_held(call: ToolCall, generation: int) -> bool:
+def held_call(draft: Draft, call_id: str, generation: int) -> ToolCall:
+    """The call, if it is still executed under this generation. Raises ``CallNotOpen``."""
+    call = find_call(draft, call_id)
+    if not is_held(call, generation):
+        raise CallNotOpen(call.id, call.state)
+    return call
+
+
+def is_held(call: ToolCall, generation: int) -> bool:
+    """Whether the call is executed under this generation."""
     return call.state is CallState.STARTED and call.generation == generation
+
+
+def clear_timer(draft: Draft, call: ToolCall) -> None:
+    """Clear the timer that the call has in its state, if any."""
+    if kind := TIMERS.get(call.state):
+        draft.ask(ClearTimer(timer(kind, call)))
+
+
+def timer(kind: TimerKind, call: ToolCall) -> TimerKey:
+    """A timer of the call, under its present generation."""
+    return TimerKey(kind, call.generation, call.id)
+
+
+def dispatch(draft: Draft, call: ToolCall) -> None:
+    """Send the call to its workers."""
+    call = call.but(
+        state=CallState.DISPATCHED,
+        worker=None,
+        dispatched_ms=draft.now_ms,
+        started_ms=None,
+        deadline_ms=None,
+        progress=None,
+    )
+    draft.put_call(call, EventType.CALL_DISPATCHED)
+    draft.set_timer(timer(TimerKind.CALL_WAIT, call), draft.now_ms + LOOK_AFTER_MS)
+    draft.ask(SendCall(call.id, call.queue or "", draft.run.deadline_ms))
+
+
+def settle(
+    draft: Draft, call: ToolCall, state: CallState, text: str, error: str | None = None
+) -> None:
+    """Answer the call: its output goes to the transcript at once."""
+    clear_timer(draft, call)
+    seq = draft.append(Output(seq=0, run_id=draft.run.id, call_id=call.id, text=text))
+    settled = call.but(state=state, finished_ms=draft.now_ms, output_seq=seq, error=error)
+    draft.put_call(settled, EventType.CALL_SETTLED)
+
+
+def record_late(draft: Draft, call: ToolCall, command: CallResult | RetryCall) -> None:
+    """Keep a result that came too late; it changes nothing else."""
+    if len(call.late) >= MAX_LATE_RESULTS:
+        return
+    late = LateResult(at_ms=draft.now_ms, generation=command.generation, text=command.text)
+    draft.put_call(call.but(late=(*call.late, late)), EventType.CALL_LATE)
+    if draft.run.is_final:
+        draft.ask(RetireLog())
 
 
 def _undeclared(draft: Draft, name: str) -> str | None:
     declared = draft.spec.function_names()
     if name in declared:
         return None
-    known = ", ".join(declared) or "none"
-    return error_text("unknown_tool", f"There is no tool named {name!r}. Available tools: {known}.")
+    text = f"There is no tool named {name[:80]!r}. Call one of these by its exact name, several at"
+    text += f" once if they do not depend on each other: {', '.join(declared) or 'none'}."
+    return error_text("unknown_tool", text)
 
 
 def _for_worker(call: ToolCall, tool: ToolSpec) -> ToolCall:
@@ -208,41 +271,3 @@ def _for_worker(call: ToolCall, tool: ToolSpec) -> ToolCall:
         max_attempts=tool.max_attempts,
         on_unknown=tool.on_unknown,
     )
-
-
-def _dispatch(draft: Draft, call: ToolCall) -> None:
-    call = call.but(state=CallState.DISPATCHED, worker=None, started_ms=None, deadline_ms=None)
-    draft.put_call(call, EventType.CALL_DISPATCHED)
-    draft.ask(SendCall(call.id, call.queue or "", draft.run.deadline_ms))
-
-
-def _leave_unknown(draft: Draft, call: ToolCall, reason: str) -> None:
-    if call.on_unknown == "hold":
-        draft.put_call(call.but(state=CallState.UNKNOWN), EventType.CALL_LOST, detail=reason)
-        return
-    text = (
-        "The worker died while the tool ran. It may or may not have taken effect, and it was not"
-        " started again, because doing it twice could do harm."
-    )
-    _settle(draft, call, CallState.UNKNOWN, error_text("unknown_outcome", text), error=reason)
-
-
-def _settle(
-    draft: Draft, call: ToolCall, state: CallState, text: str, error: str | None = None
-) -> None:
-    if call.state is CallState.STARTED:
-        draft.ask(ClearTimer(_lease(call)))
-    seq = draft.append(Output(seq=0, run_id=draft.run.id, call_id=call.id, text=text))
-    settled = call.but(state=state, finished_ms=draft.now_ms, output_seq=seq, error=error)
-    draft.put_call(settled, EventType.CALL_SETTLED)
-
-
-def _record_late(draft: Draft, call: ToolCall, command: CallResult) -> None:
-    if len(call.late) >= MAX_LATE_RESULTS:
-        return
-    late = LateResult(at_ms=draft.now_ms, generation=command.generation, text=command.text)
-    draft.put_call(call.but(late=(*call.late, late)), EventType.CALL_LATE)
-
-
-def _lease(call: ToolCall) -> TimerKey:
-    return TimerKey(TimerKind.CALL_LEASE, call.generation, call.id)

@@ -7,11 +7,12 @@ untold.
 from typing import Any
 
 from orchestrator.decisions import (
-    AppendEntry,
+    AddRun,
     Decision,
     Effect,
     Event,
     EventType,
+    PutEntry,
     SetTimer,
     TimerKey,
 )
@@ -19,6 +20,7 @@ from orchestrator.projection import public_status, required_calls
 from orchestrator.records import (
     Aggregate,
     CallRound,
+    Json,
     Message,
     Output,
     Run,
@@ -69,6 +71,16 @@ class Draft:
         self.tell_run(EventType.RUN_CREATED)
         self.tell_run(EventType.RUN_QUEUED)
 
+    def add_waiting_run(self, run: Run, spec: RunSpec) -> None:
+        """Bring a run in that has to wait; the draft's run stays the one that commands are for."""
+        created, queued = (
+            Event(
+                type=told, at_ms=self.now_ms, status=run.status, public_status=run.status, run=run
+            )
+            for told in (EventType.RUN_CREATED, EventType.RUN_QUEUED)
+        )
+        self.ask(AddRun(run, spec, (created, queued)))
+
     def set_run(self, **changes: Any) -> None:
         """Change the run, but not its status; without changes, only the time of its last one."""
         self.aggregate = self.aggregate.but(run=self.run.but(updated_ms=self.now_ms, **changes))
@@ -79,15 +91,16 @@ class Draft:
         self.set_run(status=status, **changes)
         self.tell_run(EventType(f"run.{status}"))
 
-    def put_step(self, step: Step, event: EventType) -> None:
-        """Add a step, or replace the one with its index, and tell it."""
+    def put_step(self, step: Step, event: EventType | None) -> None:
+        """Add a step, or replace the one with its index, and tell it if there is something new."""
         self.set_run()
         steps = self.aggregate.steps
         self.aggregate = self.aggregate.but(
             steps=(*steps[: step.index], step, *steps[step.index + 1 :])
         )
-        calls = tuple(call for call in self.aggregate.calls if call.step_id == step.id)
-        self._tell(event, step=step, calls=calls)
+        if event is not None:
+            calls = tuple(call for call in self.aggregate.calls if call.step_id == step.id)
+            self._tell(event, step=step, calls=calls)
 
     def put_call(self, call: ToolCall, event: EventType, detail: str | None = None) -> None:
         """Add a call, or replace the one with its id, and tell it."""
@@ -103,7 +116,7 @@ class Draft:
     def append(self, entry: Message | CallRound | Output) -> int:
         """Put an entry at the end of the transcript; returns its place."""
         seq = self.aggregate.thread.next_seq
-        self._effects.append(AppendEntry(entry.but(seq=seq)))
+        self._effects.append(PutEntry(entry.but(seq=seq)))
         self.set_thread(next_seq=seq + 1)
         return seq
 
@@ -125,6 +138,10 @@ class Draft:
     def tell_message(self, event: EventType, message: Message) -> None:
         """Tell how far a message of the run is."""
         self._tell(event, message=message)
+
+    def tell_delta(self, event: EventType, delta: Json) -> None:
+        """Tell a piece of what the model says (see ``Event``)."""
+        self._tell(event, delta=delta)
 
     def _tell(self, event: EventType, **documents: Any) -> None:
         self._events.append(

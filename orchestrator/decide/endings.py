@@ -7,12 +7,12 @@ the thread is free, all in the step that ends the run.
 from typing import Final
 
 from orchestrator.commands import Cancel
-from orchestrator.decide import calls
+from orchestrator.decide import calls, steps, waiting
 from orchestrator.decide.draft import Draft
-from orchestrator.decisions import ClearTimer, EventType, TimerKey, TimerKind
+from orchestrator.decisions import ClearTimer, EventType, RetireLog, TimerKey, TimerKind
 from orchestrator.errors import CannotCancel
 from orchestrator.projection import public_status
-from orchestrator.records import LastError, StepStatus
+from orchestrator.records import IncompleteReason, LastError, StepStatus
 from orchestrator.states import RunStatus, Trigger, next_status
 
 _WATCHDOG: Final = TimerKey(TimerKind.CANCEL_WATCHDOG)
@@ -45,6 +45,14 @@ def cancel(draft: Draft, command: Cancel) -> None:
         close(draft, Trigger.CANCEL)
 
 
+def cancel_now(draft: Draft) -> None:
+    """End the run without waiting for the engine, whose reply will be refused."""
+    if draft.run.status is RunStatus.IN_PROGRESS:
+        draft.move(Trigger.CANCEL)
+    is_cancelling = draft.run.status is RunStatus.CANCELLING
+    close(draft, Trigger.CONFIRM_CANCEL if is_cancelling else Trigger.CANCEL)
+
+
 def confirm_cancel(draft: Draft) -> None:
     """The engine has let go, or is gone."""
     if draft.run.status is not RunStatus.CANCELLING:
@@ -63,9 +71,9 @@ def fail(draft: Draft, error: LastError) -> None:
     close(draft, Trigger.FAIL, last_error=error)
 
 
-def run_out(draft: Draft, reason: str) -> None:
-    """End the run at a token limit."""
-    close(draft, Trigger.RUN_OUT, incomplete_reason=reason)
+def run_out(draft: Draft, reason: IncompleteReason, message: str) -> None:
+    """End the run at a token limit, with the numbers in words."""
+    close(draft, Trigger.RUN_OUT, incomplete_reason=reason, incomplete_message=message)
 
 
 def close(
@@ -74,15 +82,17 @@ def close(
     """End the run along this edge and close what it left open."""
     status = next_status(draft.run.status, trigger)
     calls.give_up(draft, f"run_{status}", f"The run ended ({status}) before this call did.")
+    steps.cut_message(draft, f"run_{status}")
     _close_steps(draft, status, last_error)
     draft.ask(
         ClearTimer(TimerKey(TimerKind.DEADLINE)),
         ClearTimer(_WATCHDOG),
         ClearTimer(TimerKey(TimerKind.TURN_LEASE, draft.run.generation)),
+        RetireLog(),
     )
     if time_field := _RUN_TIMES.get(status):
         changes[time_field] = draft.now_ms
-    draft.set_thread(active_run_id=None)
+    waiting.release(draft, status)
     draft.move(trigger, engine=None, last_error=last_error, **changes)
 
 

@@ -1,29 +1,37 @@
 """What engines do: take a turn, bring the model's reply, or let go of it."""
 
-from typing import Literal, assert_never
+from collections.abc import Sequence
+from typing import Final, assert_never
 
-from orchestrator.commands import ProposedCall, RequeueTurn, StartTurn, Stop, TurnFailed, TurnResult
-from orchestrator.decide import calls, endings
-from orchestrator.decide.draft import Draft
-from orchestrator.decisions import ClearTimer, EventType, QueueTurn, TimerKey, TimerKind
-from orchestrator.errors import StaleTurn
-from orchestrator.records import (
-    AskedCall,
-    CallRound,
-    LastError,
-    Message,
-    MessageStatus,
-    Step,
-    StepStatus,
-    Usage,
+from orchestrator.commands import (
+    OpenCalls,
+    OpenMessage,
+    ProposedCall,
+    RequeueTurn,
+    RunOut,
+    StartTurn,
+    Stop,
+    TurnFailed,
+    TurnResult,
 )
+from orchestrator.decide import calls, caps, endings, steps
+from orchestrator.decide.draft import Draft
+from orchestrator.decisions import ClearTimer, EventType, KeepTurn, QueueTurn, TimerKey, TimerKind
+from orchestrator.errors import StaleTurn
+from orchestrator.records import AskedCall, CallRound, Json, LastError, Usage
 from orchestrator.states import RunStatus, Trigger
+from orchestrator.turn_record import TurnRecord
+
+_FILTERED: Final = LastError(
+    code="server_error",
+    message="The model's answer was stopped by its provider's content filter.",
+)
 
 
 def start_turn(draft: Draft, command: StartTurn) -> None:
     """Give the turn to this engine under a new generation."""
     run = draft.run
-    if run.status is not RunStatus.QUEUED:
+    if run.status is not RunStatus.QUEUED or draft.aggregate.thread.active_run_id != run.id:
         raise StaleTurn(run.id, run.generation, run.status)
     generation = run.generation + 1
     draft.move(
@@ -35,15 +43,32 @@ def start_turn(draft: Draft, command: StartTurn) -> None:
     draft.set_timer(_lease(generation), draft.now_ms + command.lease_ms)
 
 
+def open_message(draft: Draft, command: OpenMessage) -> None:
+    """Show that the model speaks, before its words are there."""
+    _check_fence(draft, command.generation)
+    if steps.open_step(draft, "message_creation") is None:
+        steps.begin_message(draft, command.message_id, command.step_id, draft.run.turns)
+
+
+def open_calls(draft: Draft, command: OpenCalls) -> None:
+    """Show that the model asks for tools, before all of it is there."""
+    _check_fence(draft, command.generation)
+    if steps.open_step(draft, "tool_calls") is None:
+        step = steps.new_step(draft, command.step_id, "tool_calls", draft.run.turns)
+        draft.put_step(step, EventType.STEP_CREATED)
+
+
 def turn_result(draft: Draft, command: TurnResult) -> None:
     """Store the reply, and go on: to the end, or to the tools that it asks for."""
     _check_fence(draft, command.generation)
     run = draft.run
     draft.ask(ClearTimer(_lease(run.generation)))
+    _keep(draft, command.record)
     draft.set_run(
         turns=run.turns + 1,
         failed_attempts=run.failed_attempts + command.failed_attempts,
         usage=_sum(run.usage, command.usage),
+        token_ratio=_token_ratio(command) or run.token_ratio,
         engine=None,
     )
     if command.calls and run.status is RunStatus.CANCELLING:
@@ -55,10 +80,20 @@ def turn_result(draft: Draft, command: TurnResult) -> None:
 
 
 def turn_failed(draft: Draft, command: TurnFailed) -> None:
-    """End the run: the model could not be asked."""
+    """End the run: the model could not be asked. One that is to be cancelled is cancelled."""
     _check_fence(draft, command.generation)
+    _keep(draft, command.record)
     draft.set_run(failed_attempts=draft.run.failed_attempts + command.failed_attempts)
+    if draft.run.status is RunStatus.CANCELLING:
+        endings.close(draft, Trigger.CONFIRM_CANCEL)
+        return
     endings.fail(draft, LastError(code=command.code, message=command.message))
+
+
+def run_out(draft: Draft, command: RunOut) -> None:
+    """End the run before a turn that its prompt tokens do not allow."""
+    _check_fence(draft, command.generation)
+    endings.run_out(draft, "max_prompt_tokens", command.message)
 
 
 def requeue_turn(draft: Draft, command: RequeueTurn) -> None:
@@ -67,9 +102,16 @@ def requeue_turn(draft: Draft, command: RequeueTurn) -> None:
     if draft.run.status is RunStatus.CANCELLING:
         endings.close(draft, Trigger.CONFIRM_CANCEL)
         return
+    steps.abandon(draft)
     draft.tell_run(EventType.TURN_LOST, detail=draft.run.engine)
-    draft.move(Trigger.REQUEUE_TURN, engine=None)
+    failed_attempts = draft.run.failed_attempts + command.failed_attempts
+    draft.move(Trigger.REQUEUE_TURN, engine=None, failed_attempts=failed_attempts)
     draft.ask(ClearTimer(_lease(command.generation)), QueueTurn())
+
+
+def _keep(draft: Draft, record: TurnRecord | None) -> None:
+    if record is not None:
+        draft.ask(KeepTurn(record))
 
 
 def _check_fence(draft: Draft, generation: int) -> None:
@@ -86,11 +128,10 @@ def _answer(draft: Draft, command: TurnResult) -> None:
     match command.stop:
         case Stop.LENGTH:
             _write_message(draft, command, command.usage, cut_by="max_tokens")
-            endings.run_out(draft, "max_completion_tokens")
+            endings.run_out(draft, "max_completion_tokens", caps.cut_off(draft.run, draft.spec))
         case Stop.FILTER:
-            _write_message(draft, command, command.usage, cut_by="content_filter")
-            text = "The model's answer was stopped by its provider's content filter."
-            endings.fail(draft, LastError(code="server_error", message=text))
+            _write_message(draft, command, command.usage, "content_filter", error=_FILTERED)
+            endings.fail(draft, _FILTERED)
         case Stop.DONE | Stop.TOOLS:
             _write_message(draft, command, command.usage)
             endings.close(draft, Trigger.COMPLETE)
@@ -100,106 +141,84 @@ def _answer(draft: Draft, command: TurnResult) -> None:
 
 def _speak_and_call(draft: Draft, command: TurnResult) -> None:
     """Tokens of a turn are counted once: on its calls, or on its message if a cap forbids those."""
-    cap = _reached_cap(draft)
-    if command.text or command.refusal:
+    cap = caps.reached(draft.aggregate, command.calls)
+    if command.text or command.refusal or steps.open_step(draft, "message_creation"):
         beside_calls = Usage() if command.usage else None
         _write_message(draft, command, command.usage if cap else beside_calls)
-    match cap:
-        case None:
-            _ask_for_tools(draft, command)
-        case "max_turns":
-            text = (
-                f"The run used all of its {draft.spec.max_turns} model turns and the model asked"
-                " for more tools. Raise RUNSTATE_MAX_TURNS, or find out why it does not come to an"
-                " answer."
-            )
-            endings.fail(draft, LastError(code="server_error", message=text))
-        case _:
-            endings.run_out(draft, cap)
-
-
-def _reached_cap(
-    draft: Draft,
-) -> Literal["max_completion_tokens", "max_prompt_tokens", "max_turns"] | None:
-    spent = draft.run.usage or Usage()
-    spec = draft.spec
-    if spec.max_completion_tokens and spent.completion_tokens >= spec.max_completion_tokens:
-        return "max_completion_tokens"
-    if spec.max_prompt_tokens and spent.prompt_tokens >= spec.max_prompt_tokens:
-        return "max_prompt_tokens"
-    return "max_turns" if draft.run.turns >= spec.max_turns else None
+    if cap is None:
+        _ask_for_tools(draft, command)
+    elif cap.incomplete_reason:
+        endings.run_out(draft, cap.incomplete_reason, cap.message)
+    else:
+        endings.fail(draft, LastError(code=cap.code, message=cap.message))
 
 
 def _ask_for_tools(draft: Draft, command: TurnResult) -> None:
-    step = _new_step(draft, command.calls_step_id, "tool_calls", usage=command.usage)
     turn = draft.run.turns - 1
-    asked = tuple(_asked(call) for call in command.calls)
+    begun = steps.open_step(draft, "tool_calls")
+    step = begun or steps.new_step(draft, command.calls_step_id, "tool_calls", turn)
+    pinned = {name for name, tool in command.tools.items() if tool.pin_result}
+    asked = tuple(_asked(call, is_pinned=call.name in pinned) for call in command.calls)
     draft.append(CallRound(seq=0, run_id=draft.run.id, turn=turn, calls=asked))
-    draft.put_step(
-        step.but(call_ids=tuple(call.call_id for call in command.calls)), EventType.STEP_CREATED
-    )
+    step = step.but(call_ids=tuple(call.call_id for call in command.calls), usage=command.usage)
+    draft.put_step(step, None if begun else EventType.STEP_CREATED)
+    if begun is None:
+        _tell_whole_calls(draft, step.id, command.calls)
     calls.open_round(draft, step.id, command.calls, command.tools)
     draft.move(Trigger.REQUIRE_TOOLS)
     calls.finish_round(draft)
 
 
+def _tell_whole_calls(draft: Draft, step_id: str, asked: Sequence[ProposedCall]) -> None:
+    """For readers who join a step out of deltas, and have had none of these calls.
+
+    Calls that follow on words are told only now: some clients take no step while one is open.
+    """
+    for index, call in enumerate(asked):
+        delta = {
+            "step_id": step_id,
+            "index": index,
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
+        draft.tell_delta(EventType.STEP_DELTA, delta)
+
+
 def _write_message(
-    draft: Draft, command: TurnResult, usage: Usage | None, cut_by: str | None = None
+    draft: Draft,
+    command: TurnResult,
+    usage: Usage | None,
+    cut_by: str | None = None,
+    error: LastError | None = None,
 ) -> None:
-    now_ms = draft.now_ms
-    step = _new_step(draft, command.message_step_id, "message_creation", usage=usage)
-    step = step.but(message_id=command.message_id)
-    draft.put_step(step, EventType.STEP_CREATED)
-    message = Message(
-        seq=0,
-        id=command.message_id,
-        thread_id=draft.aggregate.thread.id,
-        created_ms=now_ms,
-        role="assistant",
-        content=_content(command),
-        assistant_id=draft.spec.assistant_id,
-        run_id=draft.run.id,
-        turn=draft.run.turns - 1,
-        status=MessageStatus.INCOMPLETE if cut_by else MessageStatus.COMPLETED,
-        incomplete_reason=cut_by,
-        incomplete_ms=now_ms if cut_by else None,
-        completed_ms=None if cut_by else now_ms,
+    step = steps.open_step(draft, "message_creation") or steps.begin_message(
+        draft, command.message_id, command.message_step_id, draft.run.turns - 1
     )
-    message = message.but(seq=draft.append(message))
-    draft.tell_message(EventType.MESSAGE_CREATED, message)
-    ended = EventType.MESSAGE_INCOMPLETE if cut_by else EventType.MESSAGE_COMPLETED
-    draft.tell_message(ended, message)
-    if cut_by != "content_filter":
-        step = step.but(status=StepStatus.COMPLETED, completed_ms=now_ms)
-        draft.put_step(step, EventType.STEP_COMPLETED)
+    steps.end_message(draft, step, _content(command), cut_by=cut_by)
+    if error:
+        steps.fail(draft, step, error, usage)
+    else:
+        steps.complete(draft, step, usage)
 
 
-def _content(command: TurnResult) -> tuple[dict[str, object], ...]:
+def _content(command: TurnResult) -> tuple[Json, ...]:
     if command.refusal:
         return ({"type": "refusal", "refusal": command.refusal},)
-    return ({"type": "text", "text": {"value": command.text or "", "annotations": []}},)
+    return steps.text_content(command.text or "")
 
 
-def _new_step(
-    draft: Draft,
-    step_id: str,
-    kind: Literal["message_creation", "tool_calls"],
-    usage: Usage | None,
-) -> Step:
-    index = draft.run.next_step
-    draft.set_run(next_step=index + 1)
-    return Step(
-        id=step_id,
-        index=index,
-        type=kind,
-        status=StepStatus.IN_PROGRESS,
-        created_ms=draft.now_ms,
-        usage=usage,
+def _asked(call: ProposedCall, *, is_pinned: bool) -> AskedCall:
+    return AskedCall(
+        call_id=call.call_id, name=call.name, arguments=call.arguments, is_pinned=is_pinned
     )
 
 
-def _asked(call: ProposedCall) -> AskedCall:
-    return AskedCall(call_id=call.call_id, name=call.name, arguments=call.arguments)
+def _token_ratio(command: TurnResult) -> float | None:
+    """Within reason: a provider may count nonsense."""
+    if not (command.usage and command.usage.prompt_tokens and command.counted_tokens):
+        return None
+    return min(max(command.usage.prompt_tokens / command.counted_tokens, 0.5), 3.0)
 
 
 def _sum(so_far: Usage | None, more: Usage | None) -> Usage | None:

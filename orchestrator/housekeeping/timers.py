@@ -9,51 +9,70 @@ from typing import Final, assert_never
 
 import structlog
 
-from orchestrator.commands import CallLost, Command, ConfirmCancel, RequeueTurn
+from orchestrator.commands import (
+    CallLost,
+    CheckWait,
+    Command,
+    ConfirmCancel,
+    RequeueTurn,
+    SendAgain,
+)
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.errors import Gone, NotNow
 from orchestrator.shell import change_run, expire
-from orchestrator.store import DueTimer, Store
+from orchestrator.store import DueTimer, RunRef, Store, served_queues
 
 BATCH: Final = 256
 HOLD_MS: Final = 2_000
 """How long a taken timer is left to its taker; after that it is due again (the taker has died)."""
 
+PATIENCE_MS: Final = 60_000
+
 log = structlog.get_logger(__name__)
 
 
-async def fire_due(store: Store) -> int:
-    """Act on the timers that are due now; returns how many there were (``BATCH``: ask again)."""
+async def fire_due(store: Store, patience_ms: int = PATIENCE_MS) -> int:
+    """Act on the timers that are due now; returns how many there were (``BATCH``: ask again).
+
+    ``patience_ms``: how long a call may wait when no worker serves its queue.
+    """
     due = await store.take_due(BATCH, HOLD_MS)
-    await asyncio.gather(*(fire(store, timer) for timer in due))
+    await asyncio.gather(*(fire(store, timer, patience_ms) for timer in due))
     return len(due)
 
 
-async def fire(store: Store, timer: DueTimer) -> None:
+async def fire(store: Store, timer: DueTimer, patience_ms: int = PATIENCE_MS) -> None:
     """Act on one due timer, and drop it where there is nothing left to do."""
-    command = _command(timer.key)
     try:
-        if command is None:
-            await expire(store, timer.ref)
-        else:
-            await change_run(store, timer.ref, command)
-            log.warning("timer.fired", kind=timer.key.kind, run_id=timer.ref.run_id)
+        await _act(store, timer.ref, timer.key, patience_ms)
     except (NotNow, Gone):
         log.debug("timer.stale", kind=timer.key.kind, run_id=timer.ref.run_id)
     await store.drop_timer(timer)
 
 
-def _command(key: TimerKey) -> Command | None:
-    """The command for a timer; ``None``: nothing but the deadline, which the shell applies."""
+async def _act(store: Store, ref: RunRef, key: TimerKey, patience_ms: int) -> None:
+    call_id = key.call_id or ""
     match key.kind:
         case TimerKind.DEADLINE:
-            return None
+            await expire(store, ref)
         case TimerKind.TURN_LEASE:
-            return RequeueTurn(key.generation)
+            await _recover(store, ref, key, RequeueTurn(key.generation))
         case TimerKind.CANCEL_WATCHDOG:
-            return ConfirmCancel()
+            await _recover(store, ref, key, ConfirmCancel())
         case TimerKind.CALL_LEASE:
             reason = "The worker that had this call fell silent."
-            return CallLost(key.call_id or "", key.generation, reason)
+            await _recover(store, ref, key, CallLost(call_id, key.generation, reason))
+        case TimerKind.CALL_RETRY:
+            await change_run(store, ref, SendAgain(call_id, key.generation))
+        case TimerKind.CALL_WAIT:
+            served = await served_queues(store)
+            await change_run(store, ref, CheckWait(call_id, key.generation, served, patience_ms))
+        case TimerKind.DELETION:
+            await store.clear_thread(ref.thread_id)
         case _:
             assert_never(key.kind)
+
+
+async def _recover(store: Store, ref: RunRef, key: TimerKey, command: Command) -> None:
+    await change_run(store, ref, command)
+    log.warning("timer.fired", kind=key.kind, run_id=ref.run_id)

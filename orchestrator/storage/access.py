@@ -33,11 +33,14 @@ class Guard:
 
 
 class Access:
-    """A part of the store. Writes of documents go through ``write``, with no exception."""
+    """A part of the store. Writes of documents go through ``write``, with no exception; only what
+    nobody can read any more is removed without.
+    """
 
-    def __init__(self, pipeliner: Pipeliner, keys: Keys) -> None:
+    def __init__(self, pipeliner: Pipeliner, keys: Keys, retention_ms: int) -> None:
         self.pipeliner = pipeliner
         self.keys = keys
+        self.retention_ms = retention_ms
 
     async def now_ms(self) -> int:
         """The store's clock. One round trip."""

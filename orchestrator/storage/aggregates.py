@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import TypeAdapter
 
-from orchestrator.decisions import Decision, Event
+from orchestrator.decisions import Decision, Event, TimerKey, TimerKind
 from orchestrator.errors import NotFound
 from orchestrator.records import Aggregate, Entry, Output, Run, RunSpec, Step, Thread, ToolCall
 from orchestrator.storage.access import Access, read_time
-from orchestrator.storage.changes import guards_of, writes_of
+from orchestrator.storage.changes import as_json, guards_of, writes_of
+from orchestrator.storage.doorbell import ring_payload
 from orchestrator.storage.keys import Partition
 from orchestrator.storage.paging import Member, read_page
+from orchestrator.storage.scripts import SAY
+from orchestrator.storage.timers import timer_member
 from orchestrator.store import Loaded, Page, PageQuery, RunRef, RunView
+from orchestrator.turn_record import TurnRecord
 
 ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
@@ -24,17 +28,22 @@ class Aggregates(Access):
         home = self.keys.home(thread_id)
         reads = [("TIME",), ("HMGET", home.thread(thread_id), "rev", "doc")]
         if run_id is not None:
-            reads.append(("HGETALL", home.run(run_id)))
-        time, (revision, document), *run_fields = await self.pipeliner.group(reads)
+            reads += [("HGETALL", home.run(run_id)), ("GET", home.run_partial(run_id))]
+        time, (revision, document), *run_replies = await self.pipeliner.group(reads)
         if document is None:
             raise NotFound("thread", thread_id)
         thread = Thread.model_validate_json(document)
         if run_id is None:
             return Loaded(Aggregate(thread=thread), read_time(time), int(revision))
-        fields = _read_fields(run_fields[0])
+        fields, partial = _read_fields(run_replies[0]), run_replies[1] or b""
         view = _read_view(thread_id, run_id, fields, read_time(time))
         aggregate = Aggregate(
-            thread=thread, run=view.run, spec=view.spec, steps=view.steps, calls=view.calls
+            thread=thread,
+            run=view.run,
+            spec=view.spec,
+            steps=view.steps,
+            calls=view.calls,
+            partial=partial.decode(),
         )
         return Loaded(aggregate, view.now_ms, int(revision), int(fields[b"rev"]))
 
@@ -52,13 +61,30 @@ class Aggregates(Access):
     async def fresh(self, thread: Thread) -> Loaded:
         """A thread that is yet to be written by a commit. One round trip, for the clock."""
         now_ms = await self.now_ms()
-        return Loaded(Aggregate(thread=thread.but(created_ms=now_ms)), now_ms, thread_revision=0)
+        thread = thread.but(created_ms=thread.created_ms or now_ms)
+        return Loaded(Aggregate(thread=thread), now_ms, thread_revision=0)
 
     async def commit(self, loaded: Loaded, decision: Decision) -> None:
         """Write everything of the decision, or nothing. One round trip."""
         home = self.keys.home(decision.aggregate.thread.id)
         guards = guards_of(home, loaded, decision)
-        await self.write(guards, writes_of(home, loaded, decision))
+        await self.write(guards, writes_of(home, loaded, decision, self.retention_ms))
+
+    async def say(self, ref: RunRef, generation: int, events: Sequence[Event], text: str) -> bool:
+        """Log what the model says while it says it. One round trip, one script."""
+        home = self.keys.home(ref.thread_id)
+        lease = timer_member(ref, TimerKey(TimerKind.TURN_LEASE, generation))
+        keys = [
+            home.timers,
+            home.run(ref.run_id),
+            home.run_log(ref.run_id),
+            home.run_partial(ref.run_id),
+            home.bell,
+        ]
+        lines = (as_json(event, exclude_none=True) for event in events)
+        bell = ring_payload(ref, events[-1].status)
+        call = SAY.call(keys, [lease, text, bell, *lines])
+        return bool(await self.pipeliner.call(*call))
 
     async def view(self, ref: RunRef) -> RunView:
         """A run for readers. One round trip."""
@@ -107,10 +133,26 @@ class Aggregates(Access):
         entries = (ENTRY.validate_json(document) for document in documents if document is not None)
         return {entry.call_id: entry.text for entry in entries if isinstance(entry, Output)}
 
-    async def read_events(self, ref: RunRef, after: str = "0") -> tuple[tuple[str, Event], ...]:
+    async def read_full_output(self, ref: RunRef, call_id: str) -> str | None:
+        """The whole of an output that was cut. One round trip."""
+        key = self.keys.home(ref.thread_id).run_outputs(ref.run_id)
+        text = await self.pipeliner.call("HGET", key, call_id)
+        return None if text is None else text.decode()
+
+    async def read_turns(self, ref: RunRef) -> tuple[TurnRecord, ...]:
+        """The records of the run's turns, in order. One round trip, O(turns)."""
+        key = self.keys.home(ref.thread_id).run_turns(ref.run_id)
+        documents = await self.pipeliner.call("HVALS", key)
+        records = (TurnRecord.model_validate_json(document) for document in documents)
+        return tuple(sorted(records, key=lambda record: record.turn))
+
+    async def read_events(
+        self, ref: RunRef, after: str = "0", limit: int | None = None
+    ) -> tuple[tuple[str, Event], ...]:
         """The run's log after an event id, oldest first, with ids. One round trip."""
         key = self.keys.home(ref.thread_id).run_log(ref.run_id)
-        lines = await self.pipeliner.call("XRANGE", key, f"({after}", "+")
+        count = () if limit is None else ("COUNT", limit)
+        lines = await self.pipeliner.call("XRANGE", key, f"({after}", "+", *count)
         return tuple(
             (event_id.decode(), Event.model_validate_json(document))
             for event_id, (_, document) in lines

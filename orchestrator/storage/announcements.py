@@ -18,7 +18,7 @@ _PRESENCE: Final = TypeAdapter(Presence)
 
 
 class Announcements(Access):
-    """Keys: ``tool``, ``engine``, ``worker`` and their plurals."""
+    """Keys: ``tool``, ``engine``, ``worker`` and their plurals, ``shapes``."""
 
     async def beat(self, presence: Presence, ttl_ms: int) -> None:
         """Say that a process is alive. Two round trips (the first for the clock)."""
@@ -53,6 +53,13 @@ class Announcements(Access):
         documents = await self._announced("tool", wanted)
         tools = map(ToolSpec.model_validate_json, documents)
         return {tool.name: tool for tool in tools}
+
+    async def swap_shape(self, tool: str, shape: str) -> str | None:
+        """Note the shape of a tool's output; returns the one before. One round trip."""
+        before, _ = await self.pipeliner.group(
+            [("HGET", self.keys.shapes, tool), ("HSET", self.keys.shapes, tool, shape)]
+        )
+        return None if before is None else before.decode()
 
     async def _announce(
         self, kind: str, documents: Mapping[str, bytes], now_ms: int, ttl_ms: int

@@ -4,54 +4,74 @@ Documents are frozen, so one that is the same object as before has not changed a
 """
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import BaseModel
 
 from orchestrator.decisions import (
-    AppendEntry,
+    AddRun,
     ClearTimer,
     Decision,
+    DropEntries,
     Effect,
     Event,
+    KeepOutput,
+    KeepTurn,
+    PutEntry,
     QueueTurn,
+    RetireLog,
     SendCall,
     SetTimer,
     StopCall,
 )
-from orchestrator.records import Aggregate, Entry, Message, Run
+from orchestrator.receipts import Remember
+from orchestrator.records import Aggregate, Entry, Message, Run, Thread
 from orchestrator.storage.access import Guard
 from orchestrator.storage.doorbell import ring_write
-from orchestrator.storage.keys import Partition
+from orchestrator.storage.keys import DELETED_FOR_S, Partition
 from orchestrator.storage.pipelining import Argument, Command
 from orchestrator.storage.streams import parcel_write, turn_write
 from orchestrator.storage.timers import timer_member
 from orchestrator.store import Loaded, RunRef
 
+ENTRIES_AT_ONCE: Final = 1000
+"""Arguments of one command: a script can pass on a few thousand."""
+
 
 def guards_of(home: Partition, loaded: Loaded, decision: Decision) -> list[Guard]:
     """The thread (its document is the lock of its runs) and, if a run is meant, the run."""
     guards = [Guard(home.thread(decision.aggregate.thread.id), loaded.thread_revision)]
+    if remember := decision.remember:  # not the last: the last one's hash keeps the nonce
+        guards.insert(0, Guard(home.receipt(remember.name), remember.revision))
     if decision.aggregate.run is not None:
         guards.append(Guard(home.run(decision.aggregate.run.id), loaded.run_revision))
     return guards
 
 
-def writes_of(home: Partition, loaded: Loaded, decision: Decision) -> Iterator[Command]:
-    """Everything that the decision changes, the doorbell last."""
+def writes_of(
+    home: Partition, loaded: Loaded, decision: Decision, retention_ms: int
+) -> Iterator[Command]:
+    """Everything that the decision changes, the doorbell last. A retired log is kept for
+    ``retention_ms``.
+    """
     new = decision.aggregate
+    if decision.remember:
+        yield from receipt_writes(home.receipt(decision.remember.name), decision.remember)
     yield from _thread_writes(home, loaded, new)
     if new.run is not None:
         yield from _run_writes(home, loaded, new, new.run)
         yield from (_event_write(home, new.run.id, event) for event in decision.events)
     for effect in decision.effects:
-        yield from _effect_writes(home, new, effect)
+        yield from _effect_writes(home, new, effect, retention_ms)
     if new.run is not None:
         yield ring_write(home, new.run, decision.effects)
 
 
 def _thread_writes(home: Partition, loaded: Loaded, new: Aggregate) -> Iterator[Command]:
     thread, revision = new.thread, loaded.thread_revision
+    if thread.is_deleted:
+        yield from _removal_of_thread(home, thread)
+        return
     if revision == 0:
         yield ("ZADD", home.threads, thread.created_ms, thread.id)
     elif thread is loaded.aggregate.thread:
@@ -59,17 +79,42 @@ def _thread_writes(home: Partition, loaded: Loaded, new: Aggregate) -> Iterator[
     yield ("HSET", home.thread(thread.id), "rev", revision + 1, "doc", as_json(thread))
 
 
+def _removal_of_thread(home: Partition, thread: Thread) -> Iterator[Command]:
+    """All that can be read without a run. The runs are found by nobody any more, and removed by
+    ``clear_thread``.
+    """
+    yield ("UNLINK", home.thread(thread.id))
+    yield ("UNLINK", home.entries(thread.id))
+    yield ("UNLINK", home.messages(thread.id))
+    yield ("UNLINK", home.deleted_messages(thread.id))
+    yield ("ZREM", home.threads, thread.id)
+    yield ("SET", home.deleted(thread.id), thread.created_ms, "EX", DELETED_FOR_S)
+
+
 def _run_writes(home: Partition, loaded: Loaded, new: Aggregate, run: Run) -> Iterator[Command]:
     revision = loaded.run_revision
     if revision == 0:
-        yield ("ZADD", home.runs, run.created_ms, run.id)
-        yield ("ZADD", home.thread_runs(run.thread_id), run.created_ms, run.id)
+        yield from _index_writes(home, run)
     old = _documents(loaded.aggregate) if revision else {}
     changed: list[Argument] = []
     for field, document in _documents(new).items():
         if document is not old.get(field):
             changed += (field, as_json(document))
     yield ("HSET", home.run(run.id), "rev", revision + 1, *changed)
+    if loaded.aggregate.partial and not new.partial:
+        yield ("DEL", home.run_partial(run.id))
+
+
+def _index_writes(home: Partition, run: Run) -> Iterator[Command]:
+    yield ("ZADD", home.runs, run.created_ms, run.id)
+    yield ("ZADD", home.thread_runs(run.thread_id), run.created_ms, run.id)
+
+
+def _waiting_run_writes(home: Partition, added: AddRun) -> Iterator[Command]:
+    run, spec = added.run, added.spec
+    yield from _index_writes(home, run)
+    yield ("HSET", home.run(run.id), "rev", 1, "run", as_json(run), "spec", as_json(spec))
+    yield from (_event_write(home, run.id, event) for event in added.events)
 
 
 def _documents(aggregate: Aggregate) -> dict[str, BaseModel]:
@@ -80,6 +125,12 @@ def _documents(aggregate: Aggregate) -> dict[str, BaseModel]:
     if aggregate.spec is not None:
         documents["spec"] = aggregate.spec
     return documents
+
+
+def receipt_writes(key: str, remember: Remember) -> Iterator[Command]:
+    """The writes of a receipt. The key's guard is the caller's."""
+    yield ("HSET", key, "rev", remember.revision + 1, "doc", as_json(remember.receipt))
+    yield ("PEXPIRE", key, remember.ttl_ms)
 
 
 def _event_write(home: Partition, run_id: str, event: Event) -> Command:
@@ -98,28 +149,63 @@ def entry_writes(home: Partition, thread_id: str, entry: Entry) -> Iterator[Comm
     yield ("HSET", home.entries(thread_id), entry.seq, as_json(entry))
     if isinstance(entry, Message):
         yield ("ZADD", home.messages(thread_id), entry.seq, entry.id)
-        if entry.run_id is not None:
+        if entry.run_id is not None and entry.turn is not None:  # not of another server's run
             yield ("ZADD", home.run_messages(entry.run_id), entry.seq, entry.id)
 
 
-def _effect_writes(home: Partition, new: Aggregate, effect: Effect) -> Iterator[Command]:
-    if isinstance(effect, AppendEntry):
-        yield from entry_writes(home, new.thread.id, effect.entry)
-    elif new.run is not None:
-        yield _run_effect_write(home, RunRef(new.thread.id, new.run.id), effect)
+def _entry_removals(home: Partition, new: Aggregate, drop: DropEntries) -> Iterator[Command]:
+    """Entries of the decision's run, which has added nothing but these."""
+    thread_id = new.thread.id
+    for start in range(drop.from_seq, drop.until_seq, ENTRIES_AT_ONCE):
+        seqs = range(start, min(start + ENTRIES_AT_ONCE, drop.until_seq))
+        yield ("HDEL", home.entries(thread_id), *seqs)
+    last_seq = drop.until_seq - 1
+    yield ("ZREMRANGEBYSCORE", home.messages(thread_id), drop.from_seq, last_seq)
+    if new.run is not None:
+        yield ("UNLINK", home.run_messages(new.run.id))
+
+
+def _effect_writes(
+    home: Partition, new: Aggregate, effect: Effect, retention_ms: int
+) -> Iterator[Command]:
+    if isinstance(effect, PutEntry):
+        if not new.thread.is_deleted:
+            yield from entry_writes(home, new.thread.id, effect.entry)
+    elif isinstance(effect, RetireLog):
+        if new.run is not None:
+            yield ("PEXPIRE", home.run_log(new.run.id), retention_ms)
+    elif isinstance(effect, DropEntries):
+        yield from _entry_removals(home, new, effect)
+    elif isinstance(effect, AddRun):
+        yield from _waiting_run_writes(home, effect)
+    else:
+        run_id = new.run.id if new.run else ""
+        yield _run_effect_write(home, RunRef(new.thread.id, run_id), effect)
 
 
 def _run_effect_write(
-    home: Partition, ref: RunRef, effect: SetTimer | ClearTimer | QueueTurn | SendCall | StopCall
+    home: Partition,
+    ref: RunRef,
+    effect: SetTimer | ClearTimer | QueueTurn | SendCall | StopCall | KeepOutput | KeepTurn,
 ) -> Command:
     match effect:
         case SetTimer():
+            ref = _other(ref, effect.run_id)
             return ("ZADD", home.timers, effect.at_ms, timer_member(ref, effect.key))
         case ClearTimer():
             return ("ZREM", home.timers, timer_member(ref, effect.key))
         case QueueTurn():
-            return turn_write(home, ref)
+            return turn_write(home, _other(ref, effect.run_id))
         case SendCall() | StopCall():
             return parcel_write(home, ref, effect)
+        case KeepOutput():
+            return ("HSET", home.run_outputs(ref.run_id), effect.call_id, effect.text)
+        case KeepTurn():
+            record = effect.record
+            return ("HSET", home.run_turns(ref.run_id), record.turn, as_json(record))
         case _:
             assert_never(effect)
+
+
+def _other(ref: RunRef, run_id: str | None) -> RunRef:
+    return ref if run_id is None else RunRef(ref.thread_id, run_id)

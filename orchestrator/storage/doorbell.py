@@ -21,11 +21,20 @@ log = structlog.get_logger(__name__)
 
 
 def ring_write(home: Partition, run: Run, effects: Sequence[Effect]) -> Command:
-    """The write that rings: ``thread_1 run_1 queued 1 0`` tells of a turn and of no parcel."""
+    """The write that rings."""
     kinds = {type(effect) for effect in effects}
     has_turn, has_parcel = QueueTurn in kinds, not kinds.isdisjoint((SendCall, StopCall))
-    payload = f"{run.thread_id} {run.id} {run.status} {has_turn:d} {has_parcel:d}"
+    payload = ring_payload(
+        RunRef(run.thread_id, run.id), run.status, has_turn=has_turn, has_parcel=has_parcel
+    )
     return ("PUBLISH", home.bell, payload)
+
+
+def ring_payload(
+    ref: RunRef, status: str, *, has_turn: bool = False, has_parcel: bool = False
+) -> str:
+    """What a stroke says: ``thread_1 run_1 queued 1 0`` tells of a turn and of no parcel."""
+    return f"{ref.thread_id} {ref.run_id} {status} {has_turn:d} {has_parcel:d}"
 
 
 async def listen(client: Redis, keys: Keys) -> AsyncGenerator[Ring]:

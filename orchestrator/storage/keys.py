@@ -21,6 +21,7 @@ class Lifetime(StrEnum):
     THREAD = "goes with its thread"
     ASSISTANT = "goes with its assistant"
     EMPTY = "goes with its last member"
+    RETENTION = "goes with its thread, or some time after its run has ended"
     EXPIRY = "expires by itself"
 
 
@@ -38,13 +39,19 @@ META_KINDS: Final = (
     KeyKind("layout", "string", Lifetime.INSTALLATION, "JSON: format and number of partitions"),
     KeyKind("assistant", "hash", Lifetime.ASSISTANT, "rev, doc, nonce"),
     KeyKind("assistants", "zset", Lifetime.EMPTY, "assistant id by created_ms"),
+    KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted assistant"),
+    KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request that made an assistant"),
     KeyKind("tool", "string", Lifetime.EXPIRY, "a published tool"),
+    KeyKind("shapes", "hash", Lifetime.INSTALLATION, "JSON shape of a tool's last output by name"),
     KeyKind("tools", "zset", Lifetime.INSTALLATION, "tool name by the time when it is forgotten"),
     KeyKind("engine", "string", Lifetime.EXPIRY, "presence of an engine"),
     KeyKind("engines", "zset", Lifetime.INSTALLATION, "engine id by the time when it is forgotten"),
     KeyKind("worker", "string", Lifetime.EXPIRY, "presence of a worker"),
     KeyKind("workers", "zset", Lifetime.INSTALLATION, "worker id by the time when it is forgotten"),
 )
+
+DELETED_FOR_S: Final = 86_400
+"""A day: the place of a deleted thread or assistant is remembered for walks that are under way."""
 
 PARTITION_KINDS: Final = (
     KeyKind("timers", "zset", Lifetime.EMPTY, "timer by the time when it is due"),
@@ -55,9 +62,16 @@ PARTITION_KINDS: Final = (
     KeyKind("thread", "hash", Lifetime.THREAD, "rev, doc, nonce"),
     KeyKind("entries", "hash", Lifetime.THREAD, "transcript entry by seq"),
     KeyKind("messages", "zset", Lifetime.THREAD, "message id by seq"),
+    KeyKind("deleted-messages", "zset", Lifetime.THREAD, "id of a deleted message by seq"),
+    KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted thread"),
+    KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request about a thread"),
+    KeyKind("reservation", "hash", Lifetime.EXPIRY, "id of a thread to be made, tries"),
     KeyKind("thread-runs", "zset", Lifetime.THREAD, "run id by created_ms"),
     KeyKind("run", "hash", Lifetime.THREAD, "rev, nonce, spec, run, step:<id>, call:<id>"),
-    KeyKind("run-log", "stream", Lifetime.THREAD, "e: an event"),
+    KeyKind("run-log", "stream", Lifetime.RETENTION, "e: an event"),
+    KeyKind("run-partial", "string", Lifetime.THREAD, "the text so far of an open message"),
+    KeyKind("run-outputs", "hash", Lifetime.THREAD, "whole output by call id, where it was cut"),
+    KeyKind("run-turns", "hash", Lifetime.THREAD, "record of a model turn by its number"),
     KeyKind("run-messages", "zset", Lifetime.THREAD, "message id by seq"),
 )
 
@@ -88,6 +102,22 @@ class Partition:
         """The messages among the thread's entries."""
         return f"{self._tag}:messages:{thread_id}"
 
+    def deleted_messages(self, thread_id: str) -> str:
+        """Where the thread's deleted messages were, for clients whose cursor is one of them."""
+        return f"{self._tag}:deleted-messages:{thread_id}"
+
+    def deleted(self, thread_id: str) -> str:
+        """Where a deleted thread was in the list."""
+        return f"{self._tag}:deleted:{thread_id}"
+
+    def receipt(self, name: str) -> str:
+        """Whether a request about one of the partition's threads was carried out."""
+        return f"{self._tag}:receipt:{name}"
+
+    def reservation(self, name: str) -> str:
+        """Which thread a request is to make; in the partition of the request's name."""
+        return f"{self._tag}:reservation:{name}"
+
     def thread_runs(self, thread_id: str) -> str:
         """The thread's runs."""
         return f"{self._tag}:thread-runs:{thread_id}"
@@ -99,6 +129,18 @@ class Partition:
     def run_log(self, run_id: str) -> str:
         """The run's events."""
         return f"{self._tag}:run-log:{run_id}"
+
+    def run_partial(self, run_id: str) -> str:
+        """What the model has said so far of the message that it is writing."""
+        return f"{self._tag}:run-partial:{run_id}"
+
+    def run_outputs(self, run_id: str) -> str:
+        """The outputs of the run that models were shown in part."""
+        return f"{self._tag}:run-outputs:{run_id}"
+
+    def run_turns(self, run_id: str) -> str:
+        """What the model turns of the run were sent, and what came of it."""
+        return f"{self._tag}:run-turns:{run_id}"
 
     def run_messages(self, run_id: str) -> str:
         """The messages that the run wrote."""
@@ -113,6 +155,7 @@ class Keys:
         self._meta = f"{prefix}:{{meta}}"
         self.layout = f"{self._meta}:layout"
         self.assistants = f"{self._meta}:assistants"
+        self.shapes = f"{self._meta}:shapes"
 
     def home(self, thread_id: str) -> Partition:
         """The partition of a thread and of everything that belongs to it."""
@@ -121,6 +164,14 @@ class Keys:
     def assistant(self, assistant_id: str) -> str:
         """The assistant's document."""
         return f"{self._meta}:assistant:{assistant_id}"
+
+    def receipt(self, name: str) -> str:
+        """Whether a request for an assistant was carried out."""
+        return f"{self._meta}:receipt:{name}"
+
+    def deleted(self, assistant_id: str) -> str:
+        """Where a deleted assistant was in the list."""
+        return f"{self._meta}:deleted:{assistant_id}"
 
     def announced(self, kind: str, name: str) -> str:
         """What was announced under this name: a tool, an engine or a worker."""

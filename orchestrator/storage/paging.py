@@ -1,10 +1,11 @@
 """Lists in a strict order: sorted sets by (score, id), read forwards or backwards from a cursor.
 
 The order has no ties, so a walk shows every member once, whatever is added meanwhile. A list may be
-spread over one sorted set per partition; the parts are merged here.
+spread over one sorted set per partition; the parts are merged here. A deleted member may still be a
+cursor: its place is remembered for a while, see ``Grave``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,16 +23,24 @@ class Member:
     part: int = field(compare=False)
 
 
+Grave = Callable[[str], Command]
+"""The command that reads the score of a deleted member by its id."""
+
+
 async def read_page(
-    pipeliner: Pipeliner, parts: Sequence[str], query: PageQuery, kind: Kind
+    pipeliner: Pipeliner,
+    parts: Sequence[str],
+    query: PageQuery,
+    kind: Kind,
+    grave: Grave | None = None,
 ) -> Page[Member]:
     """The members that the query asks for. One round trip, two with a cursor.
 
     ``before`` alone gives the page that ends there; with ``after`` it is where the walk stops.
-    Raises ``InvalidValue`` for a cursor that is not in the list. O(log n + limit) for each part.
+    Raises ``InvalidValue`` for a cursor that never was in the list. O(log n + limit) for each part.
     """
-    after = await _find(pipeliner, parts, "after", query.after, kind)
-    before = await _find(pipeliner, parts, "before", query.before, kind)
+    after = await _find(pipeliner, parts, "after", query.after, kind, grave)
+    before = await _find(pipeliner, parts, "before", query.before, kind, grave)
     is_backwards = after is None and before is not None
     start, stop = (before, None) if is_backwards else (after, before)
     is_descending = (query.order == "desc") is not is_backwards
@@ -45,17 +54,20 @@ async def read_page(
     )
 
 
-async def _find(
+async def _find(  # noqa: PLR0913, PLR0917
     pipeliner: Pipeliner,
     parts: Sequence[str],
     param: Literal["after", "before"],
     cursor: str | None,
     kind: Kind,
+    grave: Grave | None,
 ) -> Member | None:
     if cursor is None:
         return None
-    scores = await pipeliner.group(("ZSCORE", part, cursor) for part in parts)
-    for part, score in enumerate(scores):
+    reads: list[Command] = [("ZSCORE", part, cursor) for part in parts]
+    if grave is not None:
+        reads.append(grave(cursor))
+    for part, score in enumerate(await pipeliner.group(reads)):
         if score is not None:
             return Member(int(score), cursor, part)
     raise InvalidValue(f"No {kind} of this list has the id {cursor}.", param)

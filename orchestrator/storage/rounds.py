@@ -14,8 +14,8 @@ T = TypeVar("T")
 class Rounds(Access):
     """A part of the store that asks every partition."""
 
-    def __init__(self, pipeliner: Pipeliner, keys: Keys) -> None:
-        super().__init__(pipeliner, keys)
+    def __init__(self, pipeliner: Pipeliner, keys: Keys, retention_ms: int) -> None:
+        super().__init__(pipeliner, keys, retention_ms)
         self._order = deque(keys.partitions)
 
     async def take(

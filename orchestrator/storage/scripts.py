@@ -30,5 +30,6 @@ COMMIT: Final = _load("commit")
 TAKE_DUE: Final = _load("take_due")
 RENEW: Final = _load("renew")
 TAKE_ENTRIES: Final = _load("take_entries")
+SAY: Final = _load("say")
 
-SCRIPTS: Final = (COMMIT, TAKE_DUE, RENEW, TAKE_ENTRIES)
+SCRIPTS: Final = (COMMIT, TAKE_DUE, RENEW, TAKE_ENTRIES, SAY)

@@ -28,7 +28,13 @@ class Threads(Aggregates):
     async def list_threads(self, query: PageQuery) -> Page[Thread]:
         """Threads by creation. Two round trips, three with a cursor."""
         parts = [partition.threads for partition in self.keys.partitions]
-        page = await read_page(self.pipeliner, parts, query, "thread")
+        page = await read_page(
+            self.pipeliner,
+            parts,
+            query,
+            "thread",
+            grave=lambda cursor: ("GET", self.keys.home(cursor).deleted(cursor)),
+        )
         documents = await self.pipeliner.group(
             ("HGET", self.keys.partitions[member.part].thread(member.id), "doc")
             for member in page.items
@@ -47,19 +53,17 @@ class Threads(Aggregates):
 
         return await until_fresh(attempt)
 
-    async def delete_thread(self, thread_id: str) -> None:
-        """Remove the thread and everything of it, some runs at a time and the thread last.
+    async def clear_thread(self, thread_id: str) -> None:
+        """Remove the runs of a deleted thread, some at a time. The timer that asks for it stays.
 
-        After a crash in between, the thread is still there with fewer runs: delete it again. Its
-        entries on the ready stream and the outbox stay; whoever takes one finds no run.
+        Nobody finds them any more, and no commit can bring one back: its thread is guarded. Entries
+        on the ready stream and the outbox stay; whoever takes one finds no run, or stops a call.
         """
         home = self.keys.home(thread_id)
-        await self.load(thread_id)
-        try:
-            while await until_fresh(lambda: self._delete_some(home, thread_id)):
-                continue
-        except NotFound:
-            return  # by somebody else, or by ourselves if the answer was lost
+        index = home.thread_runs(thread_id)
+        while runs := await self.pipeliner.call("ZRANGE", index, 0, RUNS_AT_ONCE - 1):
+            run_ids = [run.decode() for run in runs]
+            await self.pipeliner.group(_removal_of_runs(home, thread_id, run_ids))
 
     async def list_messages(
         self, thread_id: str, query: PageQuery, run_id: str | None = None
@@ -67,7 +71,14 @@ class Threads(Aggregates):
         """Messages in the order of the transcript. Two round trips, three with a cursor."""
         home = self.keys.home(thread_id)
         index = home.messages(thread_id) if run_id is None else home.run_messages(run_id)
-        page = await read_page(self.pipeliner, [index], query, "message")
+        graves = home.deleted_messages(thread_id)
+        page = await read_page(
+            self.pipeliner,
+            [index],
+            query,
+            "message",
+            grave=lambda cursor: ("ZSCORE", graves, cursor),
+        )
         if not page.items:
             return Page((), page.has_more)
         seqs = [member.score for member in page.items]
@@ -119,37 +130,11 @@ class Threads(Aggregates):
         raise_revision: Command = ("HSET", key, "rev", revision + 1)
         await self.write([Guard(key, revision)], [*writes, raise_revision])
 
-    async def _delete_some(self, home: Partition, thread_id: str) -> bool:
-        """Remove some runs, or with the last of them the thread; true if some are left."""
-        revision = (await self.load(thread_id)).thread_revision
-        runs = await self.pipeliner.call("ZRANGE", home.thread_runs(thread_id), 0, RUNS_AT_ONCE)
-        has_more = len(runs) > RUNS_AT_ONCE
-        removals = _removal_of_runs(home, thread_id, [run.decode() for run in runs[:RUNS_AT_ONCE]])
-        if has_more:
-            await self._write_thread(home, thread_id, revision, removals)
-        else:
-            timers = await self._timers_of(home, thread_id)
-            writes = [*removals, *_removal_of_thread(home, thread_id, timers)]
-            await self.write([Guard(home.thread(thread_id), revision)], writes)
-        return has_more
-
-    async def _timers_of(self, home: Partition, thread_id: str) -> list[bytes]:
-        """Timers that are still set for the thread: one walk over the partition's timers."""
-        pattern = f"*|{thread_id}|*"
-        found: list[bytes] = []
-        cursor: bytes | int = 0
-        while True:
-            cursor, members = await self.pipeliner.call(
-                "ZSCAN", home.timers, cursor, "MATCH", pattern, "COUNT", 1000
-            )
-            found += members[::2]
-            if int(cursor) == 0:
-                return found
-
 
 def _removal_of_message(home: Partition, message: Message) -> Iterator[Command]:
     yield ("HDEL", home.entries(message.thread_id), message.seq)
     yield ("ZREM", home.messages(message.thread_id), message.id)
+    yield ("ZADD", home.deleted_messages(message.thread_id), message.seq, message.id)
     if message.run_id is not None:
         yield ("ZREM", home.run_messages(message.run_id), message.id)
 
@@ -158,16 +143,9 @@ def _removal_of_runs(home: Partition, thread_id: str, run_ids: list[str]) -> Ite
     for run_id in run_ids:
         yield ("UNLINK", home.run(run_id))
         yield ("UNLINK", home.run_log(run_id))
+        yield ("UNLINK", home.run_partial(run_id))
+        yield ("UNLINK", home.run_outputs(run_id))
+        yield ("UNLINK", home.run_turns(run_id))
         yield ("UNLINK", home.run_messages(run_id))
-    if run_ids:
-        yield ("ZREM", home.runs, *run_ids)
-        yield ("ZREM", home.thread_runs(thread_id), *run_ids)
-
-
-def _removal_of_thread(home: Partition, thread_id: str, timers: list[bytes]) -> Iterator[Command]:
-    for timer in timers:
-        yield ("ZREM", home.timers, timer)
-    yield ("UNLINK", home.entries(thread_id))
-    yield ("UNLINK", home.messages(thread_id))
-    yield ("ZREM", home.threads, thread_id)
-    yield ("UNLINK", home.thread(thread_id))
+    yield ("ZREM", home.runs, *run_ids)
+    yield ("ZREM", home.thread_runs(thread_id), *run_ids)

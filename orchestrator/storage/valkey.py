@@ -21,6 +21,7 @@ from orchestrator.storage.doorbell import listen
 from orchestrator.storage.durability import Durability, read_durability
 from orchestrator.storage.keys import Keys
 from orchestrator.storage.pipelining import Pipeliner
+from orchestrator.storage.receipts import Receipts
 from orchestrator.storage.scripts import SCRIPTS
 from orchestrator.storage.streams import Streams
 from orchestrator.storage.threads import Threads
@@ -31,21 +32,24 @@ FORMAT: Final = 1
 """Rises when a newer version could not read what an older one wrote."""
 
 LOADING_POLL_S: Final = 0.2
+DAY_MS: Final = 86_400_000
 
 log = structlog.get_logger(__name__)
 
 
-class ValkeyStore(Threads, Assistants, Timers, Streams, Announcements):
+class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements):
     """Implements ``orchestrator.store.Store``; each part of it is a file of this folder.
 
     The client must be as ``connect`` makes it: RESP2, bytes, no retries. It is closed with the
-    store.
+    store. The log of a run is kept for ``retention_ms`` after its end.
     """
 
-    def __init__(self, client: Redis, prefix: str, partitions: int) -> None:
+    def __init__(
+        self, client: Redis, prefix: str, partitions: int, retention_ms: int = DAY_MS
+    ) -> None:
         self._client = client
         pipeliner = Pipeliner(client, [script.text for script in SCRIPTS])
-        super().__init__(pipeliner, Keys(prefix, partitions))
+        super().__init__(pipeliner, Keys(prefix, partitions), retention_ms)
 
     async def prepare(self) -> None:
         """Make the store ready: wait until it has loaded its data, check or write the layout,
@@ -112,7 +116,12 @@ def connect(url: SecretStr) -> Redis:
 
 async def open_store(settings: Settings) -> ValkeyStore:
     """The store that the settings name, ready for use. Logs how durable it is; close it after."""
-    store = ValkeyStore(connect(settings.redis_url), settings.key_prefix, settings.partitions)
+    store = ValkeyStore(
+        connect(settings.redis_url),
+        settings.key_prefix,
+        settings.partitions,
+        round(settings.event_retention_s * 1000),
+    )
     try:
         await store.prepare()
         durability = await store.durability()

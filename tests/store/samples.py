@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.decisions import AppendEntry, Decision, Effect, Event, EventType
+from orchestrator.decisions import Decision, Effect, Event, EventType, PutEntry
 from orchestrator.ids import mint
 from orchestrator.records import (
     Aggregate,
@@ -38,6 +38,7 @@ def new_message(
         role="user" if run_id is None else "assistant",
         content=(text_part(text),),
         run_id=run_id,
+        turn=None if run_id is None else 1,
     )
 
 
@@ -97,7 +98,7 @@ async def put_thread(store: Store, messages: int = 0) -> Thread:
     """A committed thread with so many messages."""
     loaded = await store.fresh(Thread(id=mint("thread"), created_ms=0))
     thread = loaded.aggregate.thread.but(next_seq=messages)
-    effects = tuple(AppendEntry(new_message(thread.id, seq)) for seq in range(messages))
+    effects = tuple(PutEntry(new_message(thread.id, seq)) for seq in range(messages))
     await store.commit(loaded, Decision(Aggregate(thread=thread), effects=effects))
     return thread
 
@@ -115,6 +116,14 @@ async def put_run(
     aggregate = loaded.aggregate.but(run=run, spec=SPEC)
     await store.commit(loaded, Decision(aggregate, (new_event(run),), tuple(effects)))
     return RunRef(thread_id, run.id)
+
+
+async def delete_thread(store: Store, thread_id: str) -> None:
+    """A committed deletion, with all that is left removed."""
+    loaded = await store.load(thread_id)
+    thread = loaded.aggregate.thread.but(is_deleted=True)
+    await store.commit(loaded, Decision(Aggregate(thread=thread)))
+    await store.clear_thread(thread_id)
 
 
 async def change(store: Store, ref: RunRef, *effects: Effect) -> None:

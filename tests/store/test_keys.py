@@ -33,7 +33,8 @@ def test_all_keys_of_a_partition_have_its_tag(partitions: int) -> None:
 def test_every_key_is_of_a_kind_of_its_own_and_declared() -> None:
     keys = Keys("rs", 16)
     partition = all_keys(keys.partitions[3], "id_1")
-    meta = [keys.layout, keys.assistants, keys.assistant("a")]
+    meta = [keys.layout, keys.assistants, keys.assistant("a"), keys.deleted("a"), keys.receipt("a")]
+    meta += [keys.shapes]
     meta += [keys.announced(kind, "a") for kind in ("tool", "engine", "worker")]
     meta += [keys.announcements(kind) for kind in ("tool", "engine", "worker")]
     assert {kind_of(key) for key in partition} == set(PARTITION_KINDS)
@@ -77,9 +78,16 @@ def all_keys(partition: Partition, object_id: str) -> list[str]:
         partition.thread,
         partition.entries,
         partition.messages,
+        partition.deleted_messages,
+        partition.deleted,
+        partition.receipt,
+        partition.reservation,
         partition.thread_runs,
         partition.run,
         partition.run_log,
+        partition.run_turns,
+        partition.run_outputs,
+        partition.run_partial,
         partition.run_messages,
     )
     return fixed + [name(object_id) for name in named]

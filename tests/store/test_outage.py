@@ -18,7 +18,7 @@ from orchestrator.storage.valkey import ValkeyStore, connect, open_store
 from orchestrator.store import Presence, Ring
 from tests.conftest import PARTITIONS, PREFIX
 from tests.store.faults import Faulty
-from tests.store.samples import change, changed, put_run
+from tests.store.samples import change, changed, delete_thread, put_run
 from tests.waiting import until
 
 
@@ -138,7 +138,7 @@ async def test_deleting_works_in_a_full_store_and_makes_room(store: ValkeyStore)
     await store._client.config_set("maxmemory", used["used_memory"] // 2)
     with pytest.raises(StoreUnavailable):
         await store.beat(Presence("engine", "e1", 0), 1000)
-    await store.delete_thread(ref.thread_id)
+    await delete_thread(store, ref.thread_id)
     await store._client.config_set("maxmemory", 0)
     assert await store.recent_runs(10) == ()
     ref = await put_run(store)

@@ -12,23 +12,31 @@ from orchestrator.commands import (
     CallLost,
     CallResult,
     Cancel,
+    CheckWait,
     ClaimCall,
     Command,
     ConfirmCancel,
     CreateRun,
     Expire,
+    IfBusy,
     ModifyRun,
     NewMessage,
+    OpenCalls,
+    OpenMessage,
     Outcome,
     ProposedCall,
+    RequeueCall,
     RequeueTurn,
     ResolveCall,
+    RetryCall,
+    SendAgain,
     StartTurn,
     Stop,
     SubmitOutputs,
     TurnFailed,
     TurnResult,
 )
+from orchestrator.decide.calls import error_text
 from orchestrator.decisions import Decision, Effect, EventType
 from orchestrator.errors import LastErrorCode
 from orchestrator.projection import public_status
@@ -43,7 +51,7 @@ from orchestrator.records import (
     Usage,
 )
 from orchestrator.states import RunStatus
-from tests.unit.world import World
+from tests.unit.world import PATIENCE_MS, World
 
 TTL_MS: Final = 600_000
 TURN_LEASE_MS: Final = 15_000
@@ -53,7 +61,7 @@ WATCHDOG_MS: Final = 5_000
 PUBLISHED: Final[Mapping[str, ToolSpec]] = {
     "look_up": ToolSpec(name="look_up", side_effects="none", max_attempts=3),
     "update": ToolSpec(name="update", side_effects="idempotent", max_attempts=2),
-    "charge": ToolSpec(name="charge", side_effects="once"),
+    "charge": ToolSpec(name="charge", side_effects="once", max_attempts=2),
     "transfer": ToolSpec(name="transfer", side_effects="once", on_unknown="hold"),
 }
 """Tools that workers serve; the run declares them and ``ask_user``, which is the client's."""
@@ -85,9 +93,13 @@ class Play:
     def ask(self, command: Command, run_id: str | None = None) -> Decision:
         """Any command, to the latest run or to the one that is named."""
         run_id = run_id or self.run_id
-        self.world = self.world.pass_deadline(run_id, self.now_ms)
+        self.look_at_the_clock(run_id)
         self.world, self.decision = self.world.ask(command, self.now_ms, run_id)
         return self.decision
+
+    def look_at_the_clock(self, run_id: str | None) -> None:
+        """What happens before every command: a run that is overdue expires."""
+        self.world = self.world.pass_deadline(run_id, self.now_ms)
 
     def later(self, ms: int) -> None:
         """Let time pass; backwards too, as a clock may."""
@@ -103,9 +115,8 @@ class Play:
     @property
     def run(self) -> Run:
         """The latest run."""
-        run = self.world.load(self.run_id).run
-        assert run is not None
-        return run
+        assert self.run_id
+        return self.world.run(self.run_id)
 
     @property
     def status(self) -> RunStatus:
@@ -152,9 +163,10 @@ class Play:
         """A message of the user, not yet added."""
         return NewMessage(id=self.mint("msg"), role="user", content=(text_part(text),))
 
-    def add(self, *texts: str) -> None:
+    def add(self, *texts: str, if_busy: IfBusy = IfBusy.REJECT) -> None:
         """Add messages to the thread."""
-        self.ask(AddMessages(tuple(self.message(text) for text in texts)))
+        messages = tuple(self.message(text) for text in texts)
+        self.ask(AddMessages(messages, if_busy, WATCHDOG_MS))
 
     def create(self, *texts: str, ttl_ms: int = TTL_MS, **changes: Any) -> None:
         """Start a run, with messages of its own."""
@@ -162,6 +174,16 @@ class Play:
         messages = tuple(self.message(text) for text in texts)
         self.ask(CreateRun(run_id, spec(**changes), ttl_ms, additional_messages=messages))
         self.run_id = run_id
+
+    def text(self, if_busy: IfBusy, *texts: str, ttl_ms: int = TTL_MS) -> str:
+        """Start another run in spite of the active one, which stays the one to play with; returns
+        its id.
+        """
+        run_id = self.mint("run")
+        messages = tuple(self.message(text) for text in texts)
+        create = CreateRun(run_id, spec(), ttl_ms, {}, messages, if_busy, WATCHDOG_MS)
+        self.ask(create)
+        return run_id
 
     def submit(self, outputs: Mapping[str, str] | Sequence[tuple[str, str]]) -> None:
         """Submit outputs by call id."""
@@ -176,9 +198,9 @@ class Play:
         """Replace the metadata."""
         self.ask(ModifyRun(metadata))
 
-    def resolve(self, call: ToolCall, text: str) -> None:
+    def resolve(self, call: ToolCall, text: str, **how: Any) -> None:
         """Answer a call as an operator."""
-        self.ask(ResolveCall(call.id, text))
+        self.ask(ResolveCall(call.id, text, **how))
 
     def expire(self) -> None:
         """Look at the deadline."""
@@ -190,6 +212,20 @@ class Play:
         """Take the turn; returns its generation."""
         self.ask(StartTurn(engine, TURN_LEASE_MS))
         return self.run.generation
+
+    def speak(self, words: str = "", generation: int | None = None) -> Message:
+        """Begin to speak, and say these words; returns the message as it was begun."""
+        held = self.run.generation if generation is None else generation
+        self.ask(OpenMessage(held, self.mint("msg"), self.mint("step")))
+        if words:
+            self.world = self.world.say(self.run.id, words)
+        return self.messages[-1]
+
+    def begin_calls(self, generation: int | None = None) -> Step:
+        """Begin to ask for tools; returns the step."""
+        held = self.run.generation if generation is None else generation
+        self.ask(OpenCalls(held, self.mint("step")))
+        return self.steps[-1]
 
     def reply(
         self,
@@ -249,14 +285,36 @@ class Play:
         text: str = "done",
         outcome: Outcome = Outcome.SUCCEEDED,
         error: str | None = None,
+        **about: str,
     ) -> ToolCall:
         """Answer a call under the generation that the caller knows; returns it as it is now."""
-        self.ask(CallResult(call.id, call.generation, outcome, text, error))
+        self.ask(CallResult(call.id, call.generation, outcome, text, error, **about))
         return self.call(call)
 
     def lose(self, call: ToolCall) -> ToolCall:
         """Say that the call's worker is gone; returns it as it is now."""
         self.ask(CallLost(call.id, call.generation, "its worker is silent"))
+        return self.call(call)
+
+    def send_again(self, call: ToolCall) -> ToolCall:
+        """The pause after a loss is over; returns the call as it is now."""
+        self.ask(SendAgain(call.id, call.generation))
+        return self.call(call)
+
+    def retry(self, call: ToolCall, after_ms: int | None = None) -> ToolCall:
+        """The tool asks to be called again; returns the call as it is now."""
+        text = error_text("exception", "Busy.", is_retryable=True)
+        self.ask(RetryCall(call.id, call.generation, text, "Busy.", after_ms))
+        return self.call(call)
+
+    def check_wait(self, call: ToolCall, *served: str) -> ToolCall:
+        """Look after a call that nobody has claimed; returns it as it is now."""
+        self.ask(CheckWait(call.id, call.generation, frozenset(served), PATIENCE_MS))
+        return self.call(call)
+
+    def requeue_call(self, call: ToolCall) -> ToolCall:
+        """Send a call again as an operator; returns it as it is now."""
+        self.ask(RequeueCall(call.id))
         return self.call(call)
 
     def call(self, call: ToolCall) -> ToolCall:

@@ -5,9 +5,24 @@ from itertools import permutations
 
 import pytest
 
-from orchestrator.commands import CallLost, CallResult, ClaimCall, Outcome, ResolveCall
+from orchestrator.commands import (
+    CallLost,
+    CallProgress,
+    CallResult,
+    ClaimCall,
+    Outcome,
+    ResolveCall,
+)
 from orchestrator.decide.calls import MAX_LATE_RESULTS
-from orchestrator.decisions import EventType, QueueTurn, SendCall, SetTimer, StopCall, TimerKind
+from orchestrator.decisions import (
+    EventType,
+    KeepOutput,
+    QueueTurn,
+    SendCall,
+    SetTimer,
+    StopCall,
+    TimerKind,
+)
 from orchestrator.errors import CallNotOpen, NotAcceptingOutputs, NotFound, OutputsMismatch
 from orchestrator.records import CallState, Executor, StepStatus
 from orchestrator.states import RunStatus
@@ -172,8 +187,7 @@ def test_the_run_waits_until_the_last_output_is_there() -> None:
 def test_a_late_result_is_kept_for_the_record_and_not_applied() -> None:
     play = a_round("update", "ask_user")
     slow = play.claim(play.calls[0])
-    play.lose(slow)
-    quick = play.claim(play.calls[0], "worker_2")
+    quick = play.claim(play.send_again(play.lose(slow)), "worker_2")
     late = play.finish(slow, "from the slow one")
     assert (late.state, late.generation) == (CallState.STARTED, 2)
     assert [(x.generation, x.text) for x in late.late] == [(1, "from the slow one")]
@@ -216,9 +230,12 @@ def test_a_harmless_call_is_sent_again_until_it_was_started_often_enough(
     play = a_round(name)
     for attempt in range(1, attempts):
         call = play.lose(play.claim(play.calls[0]))
-        assert (call.state, call.attempts) == (CallState.DISPATCHED, attempt)
+        assert (call.state, call.attempts) == (CallState.RETRYING, attempt)
         assert (call.worker, call.started_ms, call.deadline_ms) == (None, None, None)
-        assert play.events == [EventType.CALL_LOST, EventType.CALL_DISPATCHED]
+        assert play.events == [EventType.CALL_LOST]
+        call = play.send_again(call)
+        assert (call.state, call.attempts) == (CallState.DISPATCHED, attempt)
+        assert play.events == [EventType.CALL_DISPATCHED]
         assert len(play.effects(SendCall)) == 1
     call = play.lose(play.claim(play.calls[0]))
     assert (call.state, call.attempts) == (CallState.FAILED, attempts)
@@ -264,7 +281,7 @@ def test_a_worker_that_is_called_lost_twice_is_lost_once() -> None:
     play.lose(call)
     with pytest.raises(CallNotOpen):
         play.lose(call)
-    assert play.claim(play.calls[0]).generation == 2
+    assert play.claim(play.send_again(play.calls[0])).generation == 2
 
 
 def test_a_call_that_was_answered_is_not_lost_any_more() -> None:
@@ -280,7 +297,28 @@ def test_the_reason_of_a_lost_attempt_is_forgotten_when_a_later_one_succeeds() -
     play = a_round("update")
     call = play.lose(play.claim(play.calls[0]))
     assert call.error == "its worker is silent"
-    assert play.finish(play.claim(call)).error is None
+    assert play.finish(play.claim(play.send_again(call))).error is None
+
+
+# -- what is told of a call ----------------------------------------------------------------------
+
+
+def test_progress_is_told_and_belongs_to_the_attempt() -> None:
+    play = a_round("look_up")
+    call = play.claim(play.calls[0])
+    play.ask(CallProgress(call.id, 1, "half"))
+    assert (play.call(call).progress, play.events) == ("half", [EventType.CALL_PROGRESS])
+    play.send_again(play.lose(call))
+    assert play.call(call).progress is None
+    with pytest.raises(CallNotOpen):
+        play.ask(CallProgress(call.id, 1, "still half"))
+
+
+def test_the_whole_of_a_cut_output_is_kept_and_a_drift_is_noted() -> None:
+    play = a_round("look_up")
+    call = play.finish(play.claim(play.calls[0]), full="all of it", drift="{a} became {b}")
+    assert (call.has_full_output, call.drift) == (True, "{a} became {b}")
+    assert play.effects(KeepOutput) == [KeepOutput(call.id, "all of it")]
 
 
 # -- the client's outputs ------------------------------------------------------------------------
@@ -363,6 +401,43 @@ def test_an_operator_cannot_answer_what_has_been_answered() -> None:
     with pytest.raises(CallNotOpen) as refusal:
         play.resolve(play.calls[0], "no")
     assert refusal.value.state == CallState.SUCCEEDED
+
+
+@pytest.mark.parametrize("state", [CallState.FAILED, CallState.CANCELLED])
+def test_an_operator_may_end_a_call_without_success(state: CallState) -> None:
+    play = a_round("look_up", "charge")
+    play.resolve(play.calls[0], "Not now.", state=state)
+    assert (play.calls[0].state, play.outputs) == (state, {play.calls[0].id: "Not now."})
+    assert play.calls[0].error == "An operator ended this call."
+
+
+def test_an_operator_may_have_a_held_call_done_again() -> None:
+    play = a_held_call()
+    call = play.requeue_call(play.calls[0])
+    assert (call.state, call.allowed_again) == (CallState.DISPATCHED, 1)
+    assert play.finish(play.claim(call)).attempts == 2
+    assert play.status is RunStatus.QUEUED
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_call_that_an_operator_sends_again_is_stopped_first(is_started: bool) -> None:
+    play = a_round("charge")
+    first = play.claim(play.calls[0]) if is_started else play.calls[0]
+    call = play.requeue_call(first)
+    assert len(play.effects(StopCall)) == len(play.effects(SendCall)) == 1
+    second = play.claim(call)
+    if is_started:
+        assert play.finish(first).state is CallState.STARTED
+        assert play.events == [EventType.CALL_LATE]
+    assert play.finish(second).state is CallState.SUCCEEDED
+
+
+def test_only_an_open_call_of_a_worker_can_be_sent_again() -> None:
+    play = a_round("look_up", "ask_user")
+    play.finish(play.claim(play.calls[0]))
+    for call in play.calls:
+        with pytest.raises(CallNotOpen):
+            play.requeue_call(call)
 
 
 # -- rounds --------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from tests.unit.explorer.findings import cannot_end, cannot_recover, outlives_th
 from tests.unit.explorer.scenario import SCENARIOS
 from tests.unit.explorer.walk import Walk
 
+pytestmark = pytest.mark.timeout(400)  # seconds; a busy machine needs five times the usual
+
 NEVER_ASKED_FOR = {(RunStatus.QUEUED, Trigger.FAIL), (RunStatus.REQUIRES_ACTION, Trigger.FAIL)}
 """Legal, but no command does it today: only a model turn fails a run."""
 

@@ -62,7 +62,7 @@ def test_a_late_ending_does_not_overwrite_a_cancel(ending: str, is_confirmed_fir
     play = a_cancelled_turn()
     for verb in ["let go", ending] if is_confirmed_first else [ending, "let go"]:
         attempt(play, verb)
-    if is_confirmed_first:
+    if is_confirmed_first or ending == "break":  # a failure is no answer: the cancel stands
         assert play.status is RunStatus.CANCELLED
         assert [message.role for message in play.messages] == ["user"]
     else:
@@ -184,7 +184,7 @@ def test_a_call_that_is_sent_again_keeps_nothing_of_its_last_attempt() -> None:
     call = play.lose(play.claim(play.calls[0]))
     assert (call.started_ms, call.deadline_ms, call.worker) == (None, None, None)
     play.later(5_000)
-    call = play.claim(call, "worker_2")
+    call = play.claim(play.send_again(call), "worker_2")
     assert (call.started_ms, call.worker) == (play.now_ms, "worker_2")
 
 
@@ -193,8 +193,10 @@ def test_a_tool_that_kills_every_worker_is_given_up() -> None:
     play = a_round("look_up")
     starts = 0
     while play.status is RunStatus.REQUIRES_ACTION:
-        play.lose(play.claim(play.calls[0]))
+        call = play.lose(play.claim(play.calls[0]))
         starts += 1
+        if call.state is CallState.RETRYING:
+            play.send_again(call)
     assert (starts, play.calls[0].state) == (3, CallState.FAILED)
 
 

@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
-from orchestrator import invariants as i
-from orchestrator.decisions import Event, EventType, QueueTurn, TimerKey, TimerKind
-from orchestrator.invariants import INVARIANTS, Committed, Invariant, violations
-from orchestrator.records import CallState, LateResult, Output, StepStatus, Usage
+from orchestrator.commands import IfBusy
+from orchestrator.decisions import Event, EventType, QueueTurn, SendCall, TimerKey, TimerKind
+from orchestrator.invariants import (
+    INVARIANTS,
+    Committed,
+    Invariant,
+    calls,
+    events,
+    runs,
+    times,
+    transcript,
+    violations,
+)
+from orchestrator.records import CallState, LateResult, Output, StepStatus, Usage, Waiting
 from orchestrator.states import RunStatus
 from tests.unit.play import Play, a_round, a_run, a_turn
 
@@ -20,7 +30,8 @@ def step(play: Play, verb: Callable[[], object]) -> Committed:
     """What the verb committed."""
     before = play.world.load(play.run_id)
     verb()
-    timers = {key: at_ms for (_, key), at_ms in play.world.timers.items()}
+    run_id = play.run_id
+    timers = {key: at_ms for (owner, key), at_ms in play.world.timers.items() if owner == run_id}
     return Committed(before, play.decision, play.world.entries, timers)
 
 
@@ -61,6 +72,17 @@ def a_cancel() -> Committed:
     return step(play, play.cancel)
 
 
+def a_passing_on() -> Committed:
+    play = a_round("ask_user")
+    play.text(IfBusy.ENQUEUE, "And then?")
+    return step(play, play.cancel)
+
+
+def a_rollback() -> Committed:
+    play = a_round("ask_user")
+    return step(play, lambda: play.text(IfBusy.ROLLBACK, "No, wait."))
+
+
 def a_late_result() -> Committed:
     play = a_round("look_up")
     call = play.claim(play.calls[0])
@@ -82,6 +104,8 @@ STEPS = (
     a_result,
     a_second_result,
     a_cancel,
+    a_passing_on,
+    a_rollback,
     a_late_result,
     nothing,
 )
@@ -115,7 +139,7 @@ def timers(change: Callable[[dict[TimerKey, int]], dict[TimerKey, int]]) -> Brea
     return lambda c: replace(c, timers=change(dict(c.timers)))
 
 
-def events(change: Callable[[tuple[Event, ...]], tuple[Event, ...]]) -> Breaking:
+def told(change: Callable[[tuple[Event, ...]], tuple[Event, ...]]) -> Breaking:
     return lambda c: replace(c, decision=replace(c.decision, events=change(c.decision.events)))
 
 
@@ -124,7 +148,7 @@ def effects(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
 
 
 def without(kind: EventType) -> Breaking:
-    return events(lambda told: tuple(event for event in told if event.type != kind))
+    return told(lambda told: tuple(event for event in told if event.type != kind))
 
 
 def late(count: int) -> tuple[LateResult, ...]:
@@ -132,84 +156,102 @@ def late(count: int) -> tuple[LateResult, ...]:
 
 
 BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
-    (i.status_follows_the_table, a_start, run(status=RunStatus.COMPLETED)),
-    (i.status_follows_the_table, a_start, without(EventType.RUN_IN_PROGRESS)),
-    (i.status_follows_the_table, a_creation, events(lambda _: ())),
+    (runs.status_follows_the_table, a_start, run(status=RunStatus.COMPLETED)),
+    (runs.status_follows_the_table, a_start, without(EventType.RUN_IN_PROGRESS)),
+    (runs.status_follows_the_table, a_creation, told(lambda _: ())),
     (
-        i.status_follows_the_table,
+        runs.status_follows_the_table,
         a_second_result,
         lambda c: replace(c, before=c.after.but(run=c.run.but(status=RunStatus.CANCELLED))),
     ),
-    (i.final_runs_never_change, a_late_result, run(turns=7)),
-    (i.an_end_has_its_time_and_reason, a_cancel, run(cancelled_ms=None)),
-    (i.an_end_has_its_time_and_reason, a_cancel, run(completed_ms=1)),
-    (i.an_end_has_its_time_and_reason, a_start, run(failed_ms=1)),
-    (i.a_final_run_leaves_nothing_open, a_cancel, first_call(output_seq=None)),
-    (i.a_final_run_leaves_nothing_open, a_cancel, last_step(status=StepStatus.IN_PROGRESS)),
-    (i.the_lock_is_the_active_run, a_cancel, thread(active_run_id="run_1")),
-    (i.the_lock_is_the_active_run, a_start, thread(active_run_id=None)),
-    (i.an_engine_has_the_turn_or_nobody, a_start, run(engine=None)),
-    (i.an_engine_has_the_turn_or_nobody, a_cancel, run(engine="engine_1")),
-    (i.open_calls_mean_requires_action, a_second_result, run(status=RunStatus.REQUIRES_ACTION)),
-    (i.open_calls_mean_requires_action, a_reply, run(status=RunStatus.QUEUED)),
-    (i.clients_wait_only_for_themselves, a_result, run(status=RunStatus.QUEUED)),
-    (i.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
-    (i.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
-    (i.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
-    (i.steps_are_in_order_and_end_once, a_cancel, last_step(completed_ms=1)),
-    (i.steps_are_in_order_and_end_once, a_reply, last_step(status=StepStatus.FAILED)),
-    (i.steps_show_what_was_written, a_reply, last_step(call_ids=("call_2", "call_1"))),
-    (i.steps_show_what_was_written, a_reply, entries(lambda all_: all_[:-1])),
-    (i.steps_show_what_was_written, a_reply, entries(lambda all_: (all_[0], *all_[2:]))),
-    (i.settled_calls_never_change, a_second_result, first_call(state=CallState.FAILED)),
-    (i.settled_calls_never_change, a_second_result, lambda c: after(c, calls=())),
-    (i.tools_run_no_more_than_they_may, a_claim, first_call(attempts=4, generation=4)),
-    (i.tools_run_no_more_than_they_may, a_claim, first_call(generation=2)),
+    (runs.final_runs_never_change, a_late_result, run(turns=7)),
+    (runs.an_end_has_its_time_and_reason, a_cancel, run(cancelled_ms=None)),
+    (runs.an_end_has_its_time_and_reason, a_cancel, run(completed_ms=1)),
+    (runs.an_end_has_its_time_and_reason, a_start, run(failed_ms=1)),
+    (runs.a_final_run_leaves_nothing_open, a_cancel, first_call(output_seq=None)),
+    (runs.a_final_run_leaves_nothing_open, a_cancel, last_step(status=StepStatus.IN_PROGRESS)),
+    (runs.the_lock_is_the_active_run, a_cancel, thread(active_run_id="run_1")),
+    (runs.the_lock_is_the_active_run, a_start, thread(active_run_id=None)),
+    (runs.the_lock_is_the_active_run, a_start, thread(waiting=(Waiting(run_id="run_1"),))),
     (
-        i.tools_run_no_more_than_they_may,
+        runs.the_lock_is_the_active_run,
+        a_start,
+        thread(active_run_id=None, waiting=(Waiting(run_id="run_1"),)),
+    ),
+    (runs.a_free_thread_is_waited_for_by_nobody, a_cancel, thread(waiting=(Waiting(),))),
+    (runs.a_free_thread_is_waited_for_by_nobody, a_start, thread(is_deleted=True)),
+    (runs.an_engine_has_the_turn_or_nobody, a_start, run(engine=None)),
+    (runs.an_engine_has_the_turn_or_nobody, a_cancel, run(engine="engine_1")),
+    (runs.open_calls_mean_requires_action, a_second_result, run(status=RunStatus.REQUIRES_ACTION)),
+    (runs.open_calls_mean_requires_action, a_reply, run(status=RunStatus.QUEUED)),
+    (runs.clients_wait_only_for_themselves, a_result, run(status=RunStatus.QUEUED)),
+    (runs.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
+    (runs.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
+    (calls.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
+    (calls.steps_are_in_order_and_end_once, a_cancel, last_step(completed_ms=1)),
+    (calls.steps_are_in_order_and_end_once, a_reply, last_step(status=StepStatus.FAILED)),
+    (calls.steps_show_what_was_written, a_reply, last_step(call_ids=("call_2", "call_1"))),
+    (calls.steps_show_what_was_written, a_reply, entries(lambda all_: all_[:-1])),
+    (calls.steps_show_what_was_written, a_reply, entries(lambda all_: (all_[0], *all_[2:]))),
+    (calls.steps_show_what_was_written, a_cancel, run(rolls_back=True)),
+    (calls.settled_calls_never_change, a_second_result, first_call(state=CallState.FAILED)),
+    (calls.settled_calls_never_change, a_second_result, lambda c: after(c, calls=())),
+    (calls.tools_run_no_more_than_they_may, a_claim, first_call(attempts=4, generation=4)),
+    (calls.tools_run_no_more_than_they_may, a_claim, first_call(generation=2)),
+    (
+        calls.tools_run_no_more_than_they_may,
         a_claim,
         first_call(side_effects="once", attempts=2, generation=2),
     ),
-    (i.tools_run_no_more_than_they_may, a_claim, first_call(executor="client")),
-    (i.late_results_are_few, a_claim, first_call(late=late(6))),
-    (i.the_transcript_only_grows, a_reply, entries(lambda all_: all_[::-1])),
-    (i.the_transcript_only_grows, a_reply, thread(next_seq=1)),
-    (i.each_settled_call_has_one_output, a_second_result, entries(lambda all_: all_[:-1])),
+    (calls.tools_run_no_more_than_they_may, a_claim, first_call(executor="client")),
+    (calls.late_results_are_few, a_claim, first_call(late=late(6))),
+    (calls.the_whole_of_a_cut_output_is_kept, a_result, first_call(has_full_output=True)),
+    (transcript.the_transcript_only_grows, a_reply, entries(lambda all_: all_[::-1])),
+    (transcript.the_transcript_only_grows, a_reply, thread(next_seq=1)),
+    (transcript.each_settled_call_has_one_output, a_second_result, entries(lambda all_: all_[:-1])),
     (
-        i.each_settled_call_has_one_output,
+        transcript.each_settled_call_has_one_output,
         a_second_result,
         entries(lambda all_: (*all_, all_[-1].but(seq=9))),
     ),
     (
-        i.the_transcript_is_a_conversation,
+        transcript.the_transcript_is_a_conversation,
         a_second_result,
         entries(lambda all_: tuple(e for e in all_ if not isinstance(e, Output))),
     ),
-    (i.counters_never_fall, a_late_result, run(generation=0)),
-    (i.counters_never_fall, a_second_result, lambda c: after(c, calls=())),
-    (i.times_never_go_backwards, a_start, run(updated_ms=999)),
-    (i.times_never_go_backwards, a_cancel, run(cancelled_ms=1)),
-    (i.times_never_go_backwards, a_claim, first_call(started_ms=1)),
-    (i.the_deadline_never_moves, a_start, run(deadline_ms=1)),
-    (i.each_wait_has_its_timer, a_start, timers(lambda _: {})),
-    (i.each_wait_has_its_timer, a_claim, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
-    (i.each_wait_has_its_timer, a_cancel, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
-    (i.each_wait_has_its_timer, a_start, timers(lambda all_: dict.fromkeys(all_, 10**9))),
-    (i.nothing_is_asked_without_a_change, nothing, effects(lambda _: (QueueTurn(),))),
-    (i.the_log_ends_with_the_run, a_cancel, events(lambda told: told * 2)),
-    (i.the_log_ends_with_the_run, a_cancel, events(lambda told: told[::-1])),
-    (i.the_log_ends_with_the_run, a_cancel, without(EventType.RUN_CANCELLED)),
+    (times.counters_never_fall, a_late_result, run(generation=0)),
+    (times.counters_never_fall, a_second_result, lambda c: after(c, calls=())),
+    (times.each_holder_has_its_own_generation, a_start, run(generation=0)),
+    (times.each_holder_has_its_own_generation, a_claim, first_call(generation=0)),
+    (times.times_never_go_backwards, a_start, run(updated_ms=999)),
+    (times.times_never_go_backwards, a_cancel, run(cancelled_ms=1)),
+    (times.times_never_go_backwards, a_claim, first_call(started_ms=1)),
+    (times.the_deadline_never_moves, a_start, run(deadline_ms=1)),
+    (times.each_wait_has_its_timer, a_start, timers(lambda _: {})),
+    (times.each_wait_has_its_timer, a_claim, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
+    (times.each_wait_has_its_timer, a_cancel, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
+    (times.each_wait_has_its_timer, a_start, timers(lambda all_: dict.fromkeys(all_, 10**9))),
+    (events.nothing_is_asked_without_a_change, nothing, effects(lambda _: (QueueTurn(),))),
+    (events.the_log_ends_with_the_run, a_cancel, told(lambda told: told * 2)),
+    (events.the_log_ends_with_the_run, a_cancel, told(lambda told: told[::-1])),
+    (events.the_log_ends_with_the_run, a_cancel, without(EventType.RUN_CANCELLED)),
     (
-        i.the_log_ends_with_the_run,
+        events.the_log_ends_with_the_run,
         a_late_result,
-        events(lambda told: (told[0].but(type=EventType.RUN_CANCELLED),)),
+        told(lambda told: (told[0].but(type=EventType.RUN_CANCELLED),)),
     ),
-    (i.the_last_event_tells_how_it_is, a_reply, events(lambda told: told[:-1])),
-    (i.a_due_turn_is_queued_once, a_second_result, effects(lambda _: ())),
-    (i.a_due_turn_is_queued_once, a_claim, effects(lambda asked: (*asked, QueueTurn()))),
-    (i.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: asked[:-1])),
-    (i.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: (*asked, asked[-1]))),
-    (i.a_call_that_is_given_up_is_stopped, a_cancel, effects(lambda _: ())),
+    (events.the_last_event_tells_how_it_is, a_reply, told(lambda told: told[:-1])),
+    (events.a_due_turn_is_queued_once, a_second_result, effects(lambda _: ())),
+    (events.a_due_turn_is_queued_once, a_passing_on, effects(lambda _: ())),
+    (events.a_due_turn_is_queued_once, a_claim, effects(lambda asked: (*asked, QueueTurn()))),
+    (events.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: asked[:-1])),
+    (events.a_dispatched_call_is_sent_once, a_reply, effects(lambda asked: (*asked, asked[-1]))),
+    (
+        events.a_dispatched_call_is_sent_once,
+        a_claim,
+        effects(lambda asked: (*asked, SendCall("call_1", "tools", 1, is_repeat=True))),
+    ),
+    (events.a_call_that_is_given_up_is_stopped, a_cancel, effects(lambda _: ())),
 ]
 
 

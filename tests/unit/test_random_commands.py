@@ -4,28 +4,45 @@ Where ``explorer`` walks all of a small run, this wanders through larger ones: s
 thread, many calls in a turn, clocks that go back, caps, commands for runs long ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from orchestrator.commands import (
     AddMessages,
     CallLost,
+    CallProgress,
     CallResult,
     Cancel,
+    CheckWait,
     ClaimCall,
     Command,
     ConfirmCancel,
     CreateRun,
+    DeleteThread,
     Expire,
+    IfBusy,
+    ImportMessage,
     ModifyRun,
+    OpenCalls,
+    OpenMessage,
     Outcome,
     ProposedCall,
+    RequeueCall,
     RequeueTurn,
     ResolveCall,
+    RetryCall,
+    RunOut,
+    SendAgain,
     StartTurn,
     Stop,
     SubmitOutputs,
@@ -34,7 +51,7 @@ from orchestrator.commands import (
 )
 from orchestrator.errors import BadRequest, Gone, IllegalTransition, NotNow
 from orchestrator.projection import public_status, required_calls
-from orchestrator.records import Aggregate, CallState, ToolCall, Usage
+from orchestrator.records import Aggregate, CallState, Message, ToolCall, Usage
 from orchestrator.states import RunStatus
 from tests.unit.play import (
     CALL_LEASE_MS,
@@ -49,6 +66,17 @@ from tests.unit.play import (
 from tests.unit.world import RunTimer, due_command
 
 ENDS_THE_CLIENTS_WAIT = (SubmitOutputs, ResolveCall, Cancel, Expire)
+
+FENCED = (
+    OpenMessage,
+    OpenCalls,
+    TurnResult,
+    TurnFailed,
+    RunOut,
+    RequeueTurn,
+    CallResult,
+    CallLost,
+)
 
 T = TypeVar("T")
 places = st.integers(0, 7)
@@ -94,10 +122,35 @@ class Commands(RuleBasedStateMachine):
     def add_message(self) -> None:
         self.play.add("hello")
 
+    @rule(
+        if_busy=st.sampled_from([IfBusy.ENQUEUE, IfBusy.INTERRUPT, IfBusy.ROLLBACK]),
+        messages=st.integers(0, 2),
+        is_run=st.booleans(),
+    )
+    def text_again(self, if_busy: IfBusy, messages: int, is_run: bool) -> None:
+        texts = ["hello"] * messages
+        if is_run:
+            self.run_ids.insert(0, self.play.text(if_busy, *texts))
+        else:
+            self.play.add(*texts, if_busy=if_busy)
+        self.follow()
+
     @precondition(lambda self: self.play.status is RunStatus.QUEUED)
     @rule()
     def start(self) -> None:
         self.send(StartTurn("engine_1", TURN_LEASE_MS))
+
+    @precondition(lambda self: self.play.run.engine)
+    @rule(words=st.sampled_from(["", "Let me"]))
+    def speak(self, words: str) -> None:
+        self.send(self.opening(0))
+        if self.play.run.engine:
+            self.play.world = self.play.world.say(self.play.run.id, words)
+
+    @precondition(lambda self: self.play.run.engine)
+    @rule()
+    def begin_calls(self) -> None:
+        self.send(OpenCalls(self.play.run.generation, self.play.mint("step")))
 
     @precondition(lambda self: self.play.run.engine)
     @rule(
@@ -126,10 +179,10 @@ class Commands(RuleBasedStateMachine):
         self.send(ClaimCall(pick(self.dispatched(), place).id, "worker_1", CALL_LEASE_MS))
 
     @precondition(lambda self: self.started())
-    @rule(place=places, outcome=st.sampled_from(Outcome))
-    def finish(self, place: int, outcome: Outcome) -> None:
+    @rule(place=places, outcome=st.sampled_from(Outcome), full=st.sampled_from([None, "all of it"]))
+    def finish(self, place: int, outcome: Outcome, full: str | None) -> None:
         call = pick(self.started(), place)
-        self.send(CallResult(call.id, call.generation, outcome, outcome))
+        self.send(CallResult(call.id, call.generation, outcome, outcome, full=full))
 
     @precondition(lambda self: self.load(0).client_calls())
     @rule()
@@ -139,13 +192,26 @@ class Commands(RuleBasedStateMachine):
     # -- what may not ------------------------------------------------------------------------------
 
     @rule(
-        kind=st.integers(0, 16),
+        kind=st.integers(0, 26),
         age=st.sampled_from([0, 0, 1, 2]),
         place=places,
         shift=st.sampled_from([0, 0, -1, 1]),
     )
     def do_anything(self, kind: int, age: int, place: int, shift: int) -> None:
-        self.send(pick(self.everything(age, place, shift), kind), age)
+        command, run_id = pick(self.everything(age, place, shift), kind), self.run_id(age)
+        self.play.look_at_the_clock(run_id)
+        before = self.play.world.load(run_id)
+        self.send(command, age)
+        if shift and isinstance(command, FENCED):
+            after = self.play.world.load(run_id)
+            assert without_late_results(after) == without_late_results(before)
+
+    def old_message(self) -> Message:
+        """A message of another server."""
+        thread_id, message_id = self.play.world.thread.id, self.play.mint("msg")
+        return Message(
+            seq=0, id=message_id, thread_id=thread_id, created_ms=1, role="user", content=()
+        )
 
     def everything(self, age: int, place: int, shift: int) -> list[Command]:
         """One command of each kind, whether or not it makes sense."""
@@ -158,14 +224,24 @@ class Commands(RuleBasedStateMachine):
         asked = [ProposedCall(self.play.mint("call"), "look_up", "{}")]
         return [
             AddMessages((self.play.message("hello"),)),
+            ImportMessage(self.old_message()),
             CreateRun("run_of_nobody", spec(), TTL_MS),
             StartTurn("engine_2", TURN_LEASE_MS),
+            self.opening(shift),
+            OpenCalls(turn, self.play.mint("step")),
             self.result(shift, asked, "Wait.", pick(tuple(Stop), place), Usage(prompt_tokens=7)),
             TurnFailed(turn, "invalid_prompt", "Too long.", failed_attempts=2),
+            RunOut(turn, "Too much."),
             RequeueTurn(turn),
             ClaimCall(call_id, "worker_2", CALL_LEASE_MS),
             CallResult(call_id, held, Outcome.FAILED, "No.", "it raised"),
             CallLost(call_id, held, "its worker is silent"),
+            CallProgress(call_id, held, "half"),
+            RetryCall(call_id, held, "No.", "it raised", place * 1_000),
+            SendAgain(call_id, held),
+            CheckWait(call_id, held, frozenset({"tools"} if place % 2 else ()), 10_000),
+            ResolveCall(call_id, "No.", CallState.FAILED),
+            RequeueCall(call_id),
             SubmitOutputs(waiting[1:]),
             SubmitOutputs(waiting * 2),
             SubmitOutputs((*waiting, (call_id, "yes"))),
@@ -176,31 +252,75 @@ class Commands(RuleBasedStateMachine):
             Expire(),
         ]
 
+    @invariant()
+    def what_is_wrong_changes_nothing(self) -> None:
+        self.play.look_at_the_clock(self.play.run_id)
+        run_id = self.play.run.id
+        before = without_late_results(self.play.world.load(run_id))
+        for command in self.wrong():
+            self.send(command)
+            assert without_late_results(self.play.world.load(run_id)) == before, command
+
+    def wrong(self) -> Iterator[Command]:
+        """Commands of those who hold nothing, or not what they think."""
+        calls, generation = self.play.calls[-4:], self.play.run.generation
+        waiting = tuple((call.id, "yes") for call in self.load(0).client_calls())
+        for call in calls:
+            yield CallResult(call.id, call.generation - 1, Outcome.SUCCEEDED, "late")
+            yield CallLost(call.id, call.generation + 1, "its worker is silent")
+            if call.state is not CallState.DISPATCHED:
+                yield ClaimCall(call.id, "worker_2", CALL_LEASE_MS)
+        yield SubmitOutputs(waiting[1:])
+        yield SubmitOutputs((*waiting, ("call_of_nobody", "yes")))
+        if waiting:
+            yield SubmitOutputs((*waiting, waiting[0]))
+        yield TurnFailed(generation - 1, "server_error", "It broke.")
+        yield RequeueTurn(generation + 1)
+        yield self.opening(-1)
+        yield OpenCalls(generation + 1, self.play.mint("step"))
+        if self.play.status is not RunStatus.QUEUED:
+            yield StartTurn("engine_2", TURN_LEASE_MS)
+
     def teardown(self) -> None:
         """Everybody is gone: the clock alone ends what is left, and the thread is free."""
         while timers := self.play.world.timers:
             (run_id, key), at_ms = min(timers.items(), key=by_time)
             self.play.now_ms = max(self.play.now_ms, at_ms)
             self.send(due_command(key), self.age_of(run_id))
+            assert self.play.world.timers.get((run_id, key)) != at_ms, f"{key} was due in vain"
         assert self.play.run.is_final
         self.play.add("still there?")
+        self.play.ask(DeleteThread())
+        assert self.play.world.thread.is_deleted
 
     # -- how ---------------------------------------------------------------------------------------
 
     def send(self, command: Command, age: int = 0) -> None:
         """The command to a run; a refusal is fine, a hole in the table is not."""
-        before = self.load(age)
+        before, run_id = self.load(age), self.run_id(age)
         if isinstance(command, CreateRun) and self.play.run.is_final:
             return
         try:
-            self.play.ask(command, self.run_id(age))
+            self.play.ask(command, run_id)
         except IllegalTransition:
             raise
         except (BadRequest, NotNow, Gone):
             return
-        check_that_clients_see_what_they_wait_for(command, before, self.load(age))
-        active = [r.run for r in self.play.world.runs.values() if r.run and not r.run.is_final]
-        assert len(active) <= 1
+        finally:
+            self.follow()
+        after = self.play.world.load(run_id)
+        check_that_clients_see_what_they_wait_for(command, before, after)
+
+    def follow(self) -> None:
+        """Play with the active run. Ages count from it; others may wait behind it."""
+        if active := self.play.world.thread.active_run_id:
+            self.run_ids.remove(active)
+            self.run_ids.append(active)
+            self.play.run_id = active
+
+    def opening(self, shift: int) -> OpenMessage:
+        mint = self.play.mint
+        return OpenMessage(self.play.run.generation + shift, mint("msg"), mint("step"))
 
     def result(
         self,
@@ -251,6 +371,13 @@ def check_that_clients_see_what_they_wait_for(
         assert public_status(after.run, after.calls) is RunStatus.REQUIRES_ACTION
         shown = required_calls(after.run, after.calls)
         assert [call.id for call in shown] == [call.id for call in waiting]
+
+
+def without_late_results(aggregate: Aggregate) -> Aggregate:
+    """What a command under a wrong generation must leave as it was."""
+    assert aggregate.run
+    calls = tuple(call.but(late=()) for call in aggregate.calls)
+    return aggregate.but(run=aggregate.run.but(updated_ms=0), calls=calls)
 
 
 def pick(choices: Sequence[T], place: int) -> T:

@@ -1,12 +1,14 @@
 """What clients do to a thread: add messages, start a run."""
 
+from typing import Any
+
 import pytest
 
-from orchestrator.commands import CreateRun
+from orchestrator.commands import CreateRun, ImportMessage
 from orchestrator.decide import decide
-from orchestrator.decisions import EventType, QueueTurn, SetTimer, TimerKey, TimerKind
+from orchestrator.decisions import EventType, PutEntry, QueueTurn, SetTimer, TimerKey, TimerKind
 from orchestrator.errors import MessageWhileBusy, ThreadBusy
-from orchestrator.records import Aggregate, Thread
+from orchestrator.records import Aggregate, Message, Thread
 from orchestrator.states import RunStatus
 from tests.unit.play import ACTIVE, ENDED, TTL_MS, Play, a_round, spec
 
@@ -79,3 +81,24 @@ def test_metadata_can_be_replaced_at_any_time_and_nothing_else_changes(situation
     play.modify(colour="blue")
     assert play.run == before.but(metadata={"colour": "blue"})
     assert play.events == []
+
+
+def imported(**fields: Any) -> ImportMessage:
+    message = Message(
+        seq=0, id="msg_old", thread_id="thread_1", created_ms=7, role="user", content=(), **fields
+    )
+    return ImportMessage(message)
+
+
+def test_an_imported_message_goes_to_the_end_and_keeps_its_id_and_times() -> None:
+    thread = Thread(id="thread_1", created_ms=0, next_seq=4)
+    command = imported(run_id="run_elsewhere", completed_ms=8)
+    decision = decide(Aggregate(thread=thread), command, 1_000)
+    assert decision.aggregate.thread.next_seq == 5
+    assert decision.effects == (PutEntry(command.message.but(seq=4)),)
+
+
+@pytest.mark.parametrize("situation", ACTIVE)
+def test_nothing_is_imported_into_a_busy_thread(situation: str) -> None:
+    with pytest.raises(MessageWhileBusy):
+        decide(Aggregate(thread=ACTIVE[situation]().world.thread), imported(), 1_000)

@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from orchestrator.current import CURRENT, CurrentCall, Retry
 from orchestrator.tools import Options, Tool
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
@@ -23,8 +26,18 @@ def test_the_first_example_is_the_tool_that_the_text_describes() -> None:
     assert quantity == {"type": "integer", "default": 1, "description": "How many of them."}
 
 
+def test_the_example_of_a_retry_raises_it() -> None:
+    names = example(1)
+    call = CurrentCall("thread_1", "run_1", "call_1", "send_parcel", 1, 5, 0.0, tell=lambda _: None)
+    token = CURRENT.set(call)
+    assert names["send_parcel"]("Main Street 2") == "sent under call_1"
+    with pytest.raises(Retry, match="busy"):
+        names["send_parcel"]("Main Street 1")
+    CURRENT.reset(token)
+
+
 async def test_the_async_example_works() -> None:
-    look_up_both: Tool[..., Any] = example(1)["look_up_both"]
+    look_up_both: Tool[..., Any] = example(2)["look_up_both"]
     found = await look_up_both.call({"first": "a", "second": "b"})
     assert found == ["a: a word", "b: a word"]
 

@@ -281,7 +281,7 @@ def test_a_name_that_the_run_does_not_declare_is_answered_and_the_run_goes_on() 
 def test_a_run_without_tools_says_so_to_a_model_that_asks_for_one() -> None:
     play = a_turn(tools=())
     (call,) = play.reply("look_up")
-    assert "Available tools: none." in play.outputs[call.id]
+    assert "on each other: none." in play.outputs[call.id]
 
 
 def test_arguments_that_do_not_fit_are_answered_with_what_is_wrong() -> None:

@@ -12,6 +12,7 @@ from orchestrator.storage.valkey import ValkeyStore, connect
 from orchestrator.store import PageQuery
 from tests.conftest import PARTITIONS, PREFIX
 from tests.leaks import left_keys, undeclared_keys
+from tests.store.samples import delete_thread
 from tests.store.servers import debian_redis, serve, serve_cluster
 
 Open = Callable[[], ValkeyStore]
@@ -87,6 +88,7 @@ async def store(backend: Backend) -> AsyncIterator[ValkeyStore]:
 async def _delete_everything(store: ValkeyStore) -> None:
     while threads := (await store.list_threads(PageQuery(limit=100))).items:
         for thread in threads:
-            await store.delete_thread(thread.id)
+            await delete_thread(store, thread.id)
+    await store.pipeliner.group(("DEL", partition.timers) for partition in store.keys.partitions)
     for assistant in (await store.list_assistants(PageQuery(limit=100))).items:
         await store.delete_assistant(assistant.id)

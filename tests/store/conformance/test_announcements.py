@@ -65,3 +65,10 @@ async def test_a_tool_that_is_published_again_is_the_new_one(store: ValkeyStore)
     await store.publish_tools([ToolSpec(name="a", timeout_s=1)], ttl_s=60)
     await store.publish_tools([ToolSpec(name="a", timeout_s=2)], ttl_s=60)
     assert (await store.tools())["a"].timeout_s == 2
+
+
+async def test_the_shape_of_an_output_is_swapped_for_the_one_before(store: ValkeyStore) -> None:
+    assert await store.swap_shape("a", "{x: text}") is None
+    assert await store.swap_shape("a", "text") == "{x: text}"
+    assert await store.swap_shape("b", "text") is None
+    assert await store.swap_shape("a", "text") == "text"

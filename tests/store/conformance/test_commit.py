@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.decisions import (
-    AppendEntry,
     ClearTimer,
     Decision,
+    KeepOutput,
+    PutEntry,
     QueueTurn,
     SendCall,
     SetTimer,
@@ -27,6 +28,7 @@ from tests.store.samples import (
     SPEC,
     change,
     changed,
+    delete_thread,
     new_call,
     new_event,
     new_message,
@@ -77,7 +79,7 @@ async def test_everything_of_a_decision_appears_in_the_same_step(store: ValkeySt
     message = new_message(ref.thread_id, 0, ref.run_id)
     timer = SetTimer(LEASE, at_ms=1)
 
-    await change(store, ref, AppendEntry(message), timer, QueueTurn(), SEND)
+    await change(store, ref, PutEntry(message), timer, QueueTurn(), SEND)
 
     assert len(await store.read_events(ref)) == 2
     assert await store.read_entries(ref.thread_id) == (message,)
@@ -95,7 +97,7 @@ async def test_a_stale_revision_of_the_run_refuses_everything(store: ValkeyStore
 
     with pytest.raises(StaleRevision):
         await store.commit(
-            *changed(stale, AppendEntry(message), SetTimer(LEASE, 1), QueueTurn(), SEND)
+            *changed(stale, PutEntry(message), SetTimer(LEASE, 1), QueueTurn(), SEND)
         )
 
     after = await store.load(ref.thread_id, ref.run_id)
@@ -140,7 +142,7 @@ async def test_what_exists_is_not_created_again(store: ValkeyStore) -> None:
 async def test_a_commit_to_a_deleted_thread_leaves_no_key(store: ValkeyStore) -> None:
     ref = await put_run(store)
     late = changed(await store.load(ref.thread_id, ref.run_id), SetTimer(LEASE, 1))
-    await store.delete_thread(ref.thread_id)
+    await delete_thread(store, ref.thread_id)
     with pytest.raises(StaleRevision):
         await store.commit(*late)
     assert await left_keys(store._client, "rs") == []
@@ -210,7 +212,7 @@ async def test_a_new_message_whose_answer_was_lost_is_there_once(
     thread = await put_thread(store)
     loaded = await store.load(thread.id)
     decided = Decision(
-        Aggregate(thread=thread.but(next_seq=1)), effects=(AppendEntry(new_message(thread.id, 0)),)
+        Aggregate(thread=thread.but(next_seq=1)), effects=(PutEntry(new_message(thread.id, 0)),)
     )
     Faulty(
         store,
@@ -279,3 +281,15 @@ async def test_an_id_that_nobody_minted_is_not_found(store: ValkeyStore, thread_
         await store.load(thread_id)
     with pytest.raises(NotFound):
         await store.view(RunRef(thread_id, thread_id))
+
+
+async def test_the_whole_of_a_cut_output_is_kept_and_goes_with_its_thread(
+    store: ValkeyStore,
+) -> None:
+    thread = await put_thread(store)
+    ref = await put_run(store, thread.id)
+    assert await store.read_full_output(ref, "call_1") is None
+    await change(store, ref, KeepOutput("call_1", "ä" * 500_000))
+    assert await store.read_full_output(ref, "call_1") == "ä" * 500_000
+    await delete_thread(store, thread.id)
+    assert await store.read_full_output(ref, "call_1") is None

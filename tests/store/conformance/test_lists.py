@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.decisions import AppendEntry
+from orchestrator.decisions import PutEntry
 from orchestrator.errors import InvalidValue
 from orchestrator.ids import mint
 from orchestrator.records import Assistant
@@ -122,7 +122,7 @@ async def test_messages_of_a_run_are_those_that_it_wrote(store: ValkeyStore) -> 
     written = []
     for seq, ref in enumerate((first, second, first, second, first), 2):
         written.append(new_message(thread.id, seq, ref.run_id))
-        await change(store, ref, AppendEntry(written[-1]))
+        await change(store, ref, PutEntry(written[-1]))
 
     page = await store.list_messages(thread.id, PageQuery(limit=2, order="asc"), first.run_id)
     assert page == Page((written[0], written[2]), has_more=True)

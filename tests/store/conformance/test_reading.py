@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.decisions import AppendEntry, Decision
+from orchestrator.decisions import Decision, PutEntry
 from orchestrator.errors import NotFound
 from orchestrator.records import AskedCall, CallRound, Entry, Output
 from orchestrator.storage.valkey import ValkeyStore
@@ -15,7 +15,7 @@ from tests.store.samples import SPEC, change, new_message, new_run, put_run, put
 async def put_entries(store: ValkeyStore, thread_id: str, *entries: Entry) -> None:
     loaded = await store.load(thread_id)
     thread = loaded.aggregate.thread.but(next_seq=len(entries))
-    effects = tuple(AppendEntry(entry) for entry in entries)
+    effects = tuple(PutEntry(entry) for entry in entries)
     await store.commit(loaded, Decision(loaded.aggregate.but(thread=thread), effects=effects))
 
 

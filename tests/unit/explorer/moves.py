@@ -15,19 +15,25 @@ from orchestrator.commands import (
     CallLost,
     CallResult,
     Cancel,
+    CheckWait,
     ClaimCall,
     Command,
     ConfirmCancel,
+    DeleteThread,
+    Expire,
     Outcome,
+    RequeueCall,
     RequeueTurn,
     ResolveCall,
+    RetryCall,
     StartTurn,
     SubmitOutputs,
 )
 from orchestrator.decisions import Effect, QueueTurn, SendCall, TimerKind
-from orchestrator.records import Aggregate, CallState, Run, StepStatus, ToolCall
+from orchestrator.records import Aggregate, CallState, Run, ToolCall
 from orchestrator.states import RunStatus
-from tests.unit.explorer.scenario import RUN_ID, Scenario
+from tests.unit.explorer.history import STALE, open_round
+from tests.unit.explorer.scenario import NEXT_ID, RUN_ID, Scenario
 from tests.unit.play import CALL_LEASE_MS, TURN_LEASE_MS, WATCHDOG_MS
 from tests.unit.world import World, due_command
 
@@ -38,10 +44,6 @@ STREAM: Final[Token] = ("turn", "stream")
 TAKEN: Final[Token] = ("turn", "taken")
 TURN: Final[Token] = ("turn", "engine")
 OLD_TURN: Final[Token] = ("turn", "old engine")
-
-CURRENT: Final = 1
-STALE: Final = 0
-"""All that matters of a turn's generation."""
 
 
 class Actor(StrEnum):
@@ -59,7 +61,7 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A command that reaches the run, or (without one) work that changes hands.
+    """A command that reaches a run, or (without one) work that changes hands.
 
     ``needs`` is the token that it takes and uses up, ``gives`` what it leaves if it is accepted.
     ``is_void``: it must not change the run.
@@ -71,20 +73,23 @@ class Move:
     needs: Token | None = None
     gives: Tokens = frozenset()
     is_void: bool = False
+    run_id: str = RUN_ID
 
 
 def moves(world: World, scenario: Scenario) -> Iterator[Move]:
     """Every move that may be possible with this run; tokens decide which ones are."""
-    aggregate = world.load(RUN_ID)
-    assert aggregate.run is not None
+    if world.thread.is_deleted:
+        return
+    run, aggregate = world.run(RUN_ID), world.load(RUN_ID)
     yield from _client(aggregate)
-    yield from _engine(aggregate.run, scenario)
-    yield from _old_engine(aggregate.run, scenario)
-    current = _open_round(aggregate)
+    yield from _next_run(world, scenario)
+    yield from _engine(run, scenario)
+    yield from _old_engine(run, scenario)
+    current = open_round(aggregate)
     for call in aggregate.calls:
         if call in current:
             yield from _delivery(call)
-            yield from _worker(call)
+            yield from _worker(call, scenario)
             yield from _old_worker(call, Actor.WORKER, (call.id, "old worker"))
         else:
             yield from _old_worker(call, Actor.LATE, None)
@@ -96,21 +101,20 @@ def work_of(effect: Effect) -> Tokens:
     all the same, so stopping takes nothing away.
     """
     match effect:
-        case QueueTurn():
+        case QueueTurn(run_id=None):
             return frozenset({STREAM})
-        case SendCall():
+        case SendCall(is_repeat=False):
             return frozenset({(effect.call_id, "outbox")})
         case _:
             return frozenset()
 
 
-def meaningful(aggregate: Aggregate) -> Tokens:
+def meaningful(world: World) -> Tokens:
     """The tokens that can matter to a run; of an earlier round none does."""
-    assert aggregate.run is not None
     tokens = {STREAM, TAKEN, OLD_TURN}
-    if aggregate.run.status in {RunStatus.IN_PROGRESS, RunStatus.CANCELLING}:
+    if world.run(RUN_ID).status in {RunStatus.IN_PROGRESS, RunStatus.CANCELLING}:
         tokens |= {TURN}
-    for call in _open_round(aggregate):
+    for call in open_round(world.load(RUN_ID)):
         tokens |= {(call.id, place) for place in ("outbox", "queue", "popped", "old worker")}
         if call.state is CallState.STARTED:
             tokens |= {(call.id, "worker")}
@@ -121,11 +125,6 @@ def carry(tokens: Tokens, target: Tokens) -> Tokens:
     """The tokens after a move to a run to which only ``target`` can matter."""
     over = {(subject, f"old {place}") for subject, place in tokens - target}
     return (tokens | over) & target
-
-
-def _open_round(aggregate: Aggregate) -> list[ToolCall]:
-    steps = {step.id for step in aggregate.steps if step.status is StepStatus.IN_PROGRESS}
-    return [call for call in aggregate.calls if call.step_id in steps]
 
 
 def _client(aggregate: Aggregate) -> Iterator[Move]:
@@ -145,6 +144,21 @@ def _client(aggregate: Aggregate) -> Iterator[Move]:
     for call in aggregate.calls:
         if call.on_unknown == "hold":
             yield Move(Actor.OPERATOR, f"resolve {call.id}", ResolveCall(call.id, "It did."))
+            if not call.allowed_again:
+                yield Move(Actor.OPERATOR, f"requeue {call.id}", RequeueCall(call.id))
+
+
+def _next_run(world: World, scenario: Scenario) -> Iterator[Move]:
+    for command in scenario.texts:
+        if isinstance(command, DeleteThread):
+            yield Move(Actor.CLIENT, "delete", command)
+        elif NEXT_ID not in world.runs and world.thread.active_run_id == RUN_ID:
+            yield Move(Actor.CLIENT, "text", command)
+    if any(one.run_id == NEXT_ID for one in world.thread.waiting):
+        start = StartTurn("engine", TURN_LEASE_MS)
+        yield Move(Actor.ENGINE, "start next", start, is_void=True, run_id=NEXT_ID)
+        yield Move(Actor.CLIENT, "cancel next", Cancel(WATCHDOG_MS), run_id=NEXT_ID)
+        yield Move(Actor.DEADLINE, "deadline next", Expire(), run_id=NEXT_ID)
 
 
 def _engine(run: Run, scenario: Scenario) -> Iterator[Move]:
@@ -154,6 +168,8 @@ def _engine(run: Run, scenario: Scenario) -> Iterator[Move]:
     yield Move(Actor.ENGINE, "start", start, needs=TAKEN, gives=frozenset({TURN}))
     yield Move(Actor.CRASH, "start", start, needs=TAKEN, gives=frozenset({TURN, TAKEN}))
     yield Move(Actor.CRASH, "turn", needs=TURN)
+    for name, opening in scenario.openings(run, run.generation).items():
+        yield Move(Actor.ENGINE, name, opening, needs=TURN, gives=frozenset({TURN}))
     for name, ending in scenario.endings(run, run.generation).items():
         yield Move(Actor.ENGINE, name, ending, needs=TURN)
     yield Move(Actor.ENGINE, "hand back", RequeueTurn(run.generation), needs=TURN)
@@ -163,8 +179,9 @@ def _engine(run: Run, scenario: Scenario) -> Iterator[Move]:
 
 def _old_engine(run: Run, scenario: Scenario) -> Iterator[Move]:
     yield Move(Actor.CRASH, "old turn", needs=OLD_TURN)
-    for name, ending in scenario.endings(run, STALE).items():
-        yield Move(Actor.ENGINE, f"old {name}", ending, needs=OLD_TURN, is_void=True)
+    news = scenario.openings(run, STALE) | scenario.endings(run, STALE)
+    for name, command in news.items():
+        yield Move(Actor.ENGINE, f"old {name}", command, needs=OLD_TURN, is_void=True)
     yield Move(Actor.ENGINE, "old hand back", RequeueTurn(STALE), needs=OLD_TURN, is_void=True)
     if run.status is not RunStatus.CANCELLING:
         yield Move(Actor.ENGINE, "old let go", ConfirmCancel(), needs=OLD_TURN, is_void=True)
@@ -178,7 +195,7 @@ def _delivery(call: ToolCall) -> Iterator[Move]:
     yield Move(Actor.CRASH, f"pop {call.id}", needs=popped, gives=frozenset({queue}))
 
 
-def _worker(call: ToolCall) -> Iterator[Move]:
+def _worker(call: ToolCall, scenario: Scenario) -> Iterator[Move]:
     queue, popped, worker = ((call.id, place) for place in ("queue", "popped", "worker"))
     claim = ClaimCall(call.id, "worker", CALL_LEASE_MS)
     yield Move(Actor.WORKER, f"claim {call.id}", claim, popped, frozenset({worker}))
@@ -186,6 +203,9 @@ def _worker(call: ToolCall) -> Iterator[Move]:
     yield Move(Actor.CRASH, f"work {call.id}", needs=worker)
     lost = CallLost(call.id, call.generation, "its process died")
     yield Move(Actor.WORKER, f"lose {call.id}", lost, needs=worker)
+    if scenario.is_retried:
+        retry = RetryCall(call.id, call.generation, "It failed.", "its process died")
+        yield Move(Actor.WORKER, f"retry {call.id}", retry, needs=worker)
     for outcome in Outcome:
         result = CallResult(call.id, call.generation, outcome, outcome)
         yield Move(Actor.WORKER, f"{outcome} {call.id}", result, needs=worker)
@@ -197,6 +217,8 @@ def _old_worker(call: ToolCall, actor: Actor, needs: Token | None) -> Iterator[M
     yield Move(actor, f"old lose {call.id}", lost, needs, is_void=True)
     result = CallResult(call.id, generation, Outcome.SUCCEEDED, "too late")
     yield Move(actor, f"old finish {call.id}", result, needs, is_void=True)
+    retry = RetryCall(call.id, generation, "too late", "too late")
+    yield Move(actor, f"old retry {call.id}", retry, needs, is_void=True)
     if needs:
         yield Move(Actor.CRASH, f"old {call.id}", needs=needs)
     else:
@@ -205,6 +227,11 @@ def _old_worker(call: ToolCall, actor: Actor, needs: Token | None) -> Iterator[M
 
 
 def _clock(world: World) -> Iterator[Move]:
-    for _, key in world.timers:
+    for run_id, key in world.timers:
+        if run_id != RUN_ID:
+            continue
         actor = Actor.DEADLINE if key.kind is TimerKind.DEADLINE else Actor.CLOCK
         yield Move(actor, f"{key.kind} {key.call_id or ''}", due_command(key))
+        if key.kind is TimerKind.CALL_WAIT:
+            unserved = CheckWait(key.call_id or "", key.generation, frozenset(), 0)
+            yield Move(actor, f"unserved {key.call_id}", unserved)

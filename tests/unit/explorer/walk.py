@@ -5,27 +5,18 @@ A document is computed once, however many states share it; the tokens make the s
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, pairwise
-from operator import attrgetter
 from typing import Final
 
 from orchestrator.commands import AddMessages, Command, CreateRun, Expire
 from orchestrator.decide import decide
-from orchestrator.decisions import Decision, TimerKind
+from orchestrator.decisions import Decision
 from orchestrator.errors import BadRequest, IllegalTransition, NotNow, ThreadBusy
-from orchestrator.records import (
-    Aggregate,
-    CallState,
-    Executor,
-    Output,
-    Run,
-    StepStatus,
-    ToolCall,
-)
+from orchestrator.records import CallState, Run
 from orchestrator.states import LEGAL, RunStatus, Trigger
+from tests.unit.explorer.history import fingerprint, without_history
 from tests.unit.explorer.moves import (
-    CURRENT,
     STREAM,
     TAKEN,
     Actor,
@@ -168,77 +159,22 @@ class Walk:
         document = self.documents[number]
         now_ms = TTL_MS if isinstance(command, Expire) else NOW_MS
         try:
-            world, decision = document.world.ask(command, now_ms, RUN_ID)
+            world, decision = document.world.ask(command, now_ms, move.run_id)
         except IllegalTransition as error:
             raise AssertionError(move) from error
         except (BadRequest, NotNow):
             return Step(move, number, frozenset())
-        self.reached |= _table_edges(document.run.status, decision, command)
+        if move.run_id == RUN_ID:
+            self.reached |= _table_edges(document.run.status, decision, command)
         return Step(move, self._document(world), move.gives | _work(decision))
 
     def _document(self, world: World) -> int:
         """The number of what is stored, which may be new."""
-        world = _without_history(world)
-        number = self._document_numbers.setdefault(_key(world), len(self.documents))
+        world = without_history(world)
+        number = self._document_numbers.setdefault(fingerprint(world), len(self.documents))
         if number == len(self.documents):
-            aggregate = world.load(RUN_ID)
-            self.documents.append(Document(world, _run(aggregate), meaningful(aggregate)))
+            self.documents.append(Document(world, world.run(RUN_ID), meaningful(world)))
         return number
-
-
-def _without_history(world: World) -> World:
-    """The world without what no rule can see any more: how often a turn was taken, what came too
-    late, and how the calls of earlier rounds ended.
-    """
-    aggregate = world.load(RUN_ID)
-    run = _run(aggregate)
-    done = {step.id for step in aggregate.steps if step.status is not StepStatus.IN_PROGRESS}
-    over = [call for call in aggregate.calls if call.step_id in done]
-    seqs = dict(zip([c.id for c in over], sorted(c.output_seq or 0 for c in over), strict=True))
-    calls = [
-        _forgotten(call, seqs[call.id]) if call.id in seqs else call.but(late=())
-        for call in aggregate.calls
-    ]
-    entries = [
-        entry.but(seq=seqs[entry.call_id], text="")
-        if isinstance(entry, Output) and entry.call_id in seqs
-        else entry
-        for entry in world.entries
-    ]
-    timers = {
-        (run_id, replace(key, generation=CURRENT) if key.kind is TimerKind.TURN_LEASE else key): at
-        for (run_id, key), at in world.timers.items()
-    }
-    run = run.but(generation=min(run.generation, CURRENT))
-    return replace(
-        world,
-        runs={RUN_ID: aggregate.but(run=run, calls=tuple(calls))},
-        entries=tuple(sorted(entries, key=attrgetter("seq"))),
-        timers=timers,
-        orders=(),
-        log=(),
-    )
-
-
-def _forgotten(call: ToolCall, output_seq: int) -> ToolCall:
-    attempts = int(call.executor is Executor.WORKER)
-    return call.but(
-        state=CallState.SUCCEEDED,
-        attempts=attempts,
-        generation=attempts,
-        worker=None,
-        started_ms=None,
-        finished_ms=None,
-        deadline_ms=None,
-        output_seq=output_seq,
-        error=None,
-        late=(),
-    )
-
-
-def _key(world: World) -> str:
-    documents = (world.load(RUN_ID).but(spec=None), *world.entries)
-    return "\n".join(document.model_dump_json() for document in documents)
 
 
 def _work(decision: Decision) -> Tokens:
@@ -272,17 +208,14 @@ def _check_that_work_is_somewhere(document: Document, tokens: Tokens) -> None:
 
 
 def _check_the_lock(document: Document) -> None:
-    """A thread takes messages and runs exactly when its run has ended."""
-    aggregate = document.world.load(document.world.thread.active_run_id)
+    """A thread takes messages and runs exactly when its runs have ended."""
+    world = document.world
+    aggregate = world.load(world.thread.active_run_id)
+    is_over = all(world.run(run_id).is_final for run_id in world.runs)
     for command in _NEXT_ON_THREAD:
         try:
             decide(aggregate, command, NOW_MS)
         except ThreadBusy:
-            assert not document.run.is_final, f"{command} refused after the end"
+            assert not is_over, f"{command} refused after the end"
         else:
-            assert document.run.is_final, f"{command} accepted before the end"
-
-
-def _run(aggregate: Aggregate) -> Run:
-    assert aggregate.run is not None
-    return aggregate.run
+            assert is_over, f"{command} accepted before the end"
