@@ -140,7 +140,8 @@ class Engine:
             self._has_parcels.set()
 
     async def _fire_timers(self) -> None:
-        while await timers.fire_due(self._store) == timers.BATCH:
+        patience_ms = round(self._settings.unserved_after_s * 1000)
+        while await timers.fire_due(self._store, patience_ms) == timers.BATCH:
             pass
 
     async def _renew_leases(self) -> None:
@@ -175,17 +176,28 @@ class Engine:
                 return
             run = aggregate.run
             assert run is not None  # noqa: S101 - StartTurn is refused without one
-            retries = self._settings.model_max_retries
-            asking = asyncio.create_task(play_turn(self._store, self._models, aggregate, retries))
-            held = HeldTurn(due.ref, run.generation, asking)
-            self._held[run.id] = held
+            asking = asyncio.create_task(
+                play_turn(self._store, self._models, aggregate, self._settings)
+            )
+            held = self._hold(HeldTurn(due.ref, run.generation, asking))
             try:
                 await self._acknowledge(due)
                 await asyncio.wait({asking})
                 await self._conclude(held)
             finally:
                 asking.cancel()
-                del self._held[run.id]
+                self._drop(held)
+
+    def _hold(self, held: HeldTurn) -> HeldTurn:
+        """Keep the turn's lease from now on. An earlier turn of the run that we lost is over."""
+        if (lost := self._held.get(held.ref.run_id)) is not None:
+            lost.let_go(LetGo.LOST)
+        self._held[held.ref.run_id] = held
+        return held
+
+    def _drop(self, held: HeldTurn) -> None:
+        if self._held.get(held.ref.run_id) is held:
+            del self._held[held.ref.run_id]
 
     async def _acknowledge(self, due: DueTurn) -> None:
         """Take the entry off the ready stream. Left there, it is found again and means nothing."""
@@ -213,12 +225,14 @@ class Engine:
             case _:
                 return None
 
-    def _outcome(self, held: HeldTurn) -> Command:
+    def _outcome(self, held: HeldTurn) -> Command | None:
         error = held.asking.exception()
         if error is None:
             return held.asking.result()
         if isinstance(error, StoreUnavailable):
             return RequeueTurn(held.generation)
+        if isinstance(error, NotNow | Gone):
+            return None
         log.error("turn.failed", exc_info=error)
         message = "The server failed while it asked the model."
         return TurnFailed(held.generation, "server_error", message)

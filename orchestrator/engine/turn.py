@@ -5,67 +5,109 @@ that had it is gone.
 """
 
 import asyncio
-import random
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import structlog
 
-from orchestrator import conversation
-from orchestrator.commands import ProposedCall, TurnFailed, TurnResult
+from orchestrator import arguments
+from orchestrator.commands import ProposedCall, RequeueTurn, RunOut, TurnFailed, TurnResult
+from orchestrator.engine import prompt
+from orchestrator.engine.asking import ask, pause_s
+from orchestrator.engine.prompt import Prompt
+from orchestrator.engine.recorder import Recorder
+from orchestrator.engine.speech import Speech
 from orchestrator.errors import ModelError
-from orchestrator.ids import mint
-from orchestrator.llm.protocol import Reply, TurnRequest
+from orchestrator.llm.protocol import Reply, ReplyCall, TurnRequest
 from orchestrator.llm.routing import Models
 from orchestrator.records import Aggregate, Run, RunSpec, ToolSpec
+from orchestrator.settings import Settings
 from orchestrator.store import Store
-
-FIRST_BACKOFF_S: Final = 0.5
-MAX_BACKOFF_S: Final = 30.0
 
 log = structlog.get_logger(__name__)
 
 
 async def play_turn(
-    store: Store, models: Models, aggregate: Aggregate, max_retries: int
-) -> TurnResult | TurnFailed:
-    """Ask the model what comes next; what may succeed later is repeated ``max_retries`` times.
+    store: Store, models: Models, aggregate: Aggregate, settings: Settings
+) -> TurnResult | TurnFailed | RunOut | RequeueTurn:
+    """Ask the model what comes next, and log what it says.
 
-    ``aggregate`` is what ``StartTurn`` committed. Cancelling aborts the request to the provider.
+    A call that failed and may succeed later is repeated, at most ``model_max_retries`` times and
+    never past the run's deadline; once something of it has been logged, by handing the turn back,
+    so that it is logged anew. ``aggregate`` is what ``StartTurn`` committed. Cancelling aborts the
+    request to the provider.
     """
     run, spec = aggregate.run, aggregate.spec
     assert run is not None and spec is not None  # noqa: S101, PT018 - StartTurn had them
+    now = asyncio.get_running_loop().time
+    ends_at = now() + (run.deadline_ms - run.updated_ms) / 1000
     entries, tools = await asyncio.gather(
         store.read_entries(run.thread_id), store.tools(spec.function_names())
     )
-    told = conversation.build(spec.instructions, entries)
-    failures = 0
+    routes = models.routes(spec.model)
+    shown = prompt.prepare(run, spec, entries, routes)
+    if (end := prompt.too_much(shown, run, spec)) is not None:
+        return end
+    notes = Recorder(run, shown, now)
     while True:
-        request = TurnRequest(
-            run_id=run.id,
-            spec=spec,
-            conversation=told,
-            turn=run.turns,
-            failed_attempts=run.failed_attempts + failures,
-            tool_choice=_tool_choice(run, spec),
-        )
+        request = _request(run, spec, shown, len(notes.errors))
+        route = models.route(spec.model, request.failed_attempts)
+        notes.ask()
+        speech = Speech(store, run, settings.delta_batch_ms / 1000)
+        model = models.model_for(spec.model, request.failed_attempts)
         try:
-            reply = await _ask(models, request)
+            reply = await ask(model, request, speech, settings)
         except ModelError as error:
-            failures += 1
+            notes.errors.append(str(error))
+            failures = len(notes.errors)
             log.warning("model.failed", attempt=failures, error=str(error))
-            if not error.is_retryable or failures > max_retries:
-                return TurnFailed(run.generation, error.last_error_code, str(error), failures)
-            await asyncio.sleep(_backoff_s(failures, error.retry_after_s))
+            spent = run.failed_attempts + failures if speech.has_begun else failures
+            wait_s = _wait_s(error, spent, len(routes), settings)
+            if wait_s is None or now() + wait_s >= ends_at:
+                message = _last_words(error, wait_s)
+                record = notes.record(request, route)
+                return TurnFailed(run.generation, error.last_error_code, message, failures, record)
+            await asyncio.sleep(wait_s)
+            if speech.has_begun:
+                return RequeueTurn(run.generation, failures)
         else:
-            return _result(run, reply, dict(tools), failures)
+            result = _result(run, reply, dict(tools), speech)
+            return replace(
+                result,
+                failed_attempts=len(notes.errors),
+                counted_tokens=shown.counted_tokens,
+                record=notes.record(request, route, reply),
+            )
 
 
-async def _ask(models: Models, request: TurnRequest) -> Reply:
-    async for item in models.model_for(request.spec.model).stream(request):
-        if isinstance(item, Reply):
-            return item
-    message = f"The model {request.spec.model} ended its stream without a reply."
-    raise ModelError(message, is_retryable=True)
+def _request(run: Run, spec: RunSpec, shown: Prompt, failures: int) -> TurnRequest:
+    return TurnRequest(
+        run_id=run.id,
+        spec=spec,
+        conversation=shown.conversation,
+        turn=run.turns,
+        failed_attempts=run.failed_attempts + failures,
+        tool_choice=_tool_choice(run, spec),
+        max_completion_tokens=prompt.completion_tokens_left(run, spec),
+    )
+
+
+def _wait_s(error: ModelError, failures: int, routes: int, settings: Settings) -> float | None:
+    """How long to wait before the next request; ``None``: there is none.
+
+    The next route is asked at once, also after what only another endpoint can do better.
+    """
+    if failures < routes and error.last_error_code != "invalid_prompt":
+        return 0.0
+    if not error.is_retryable or failures > max(settings.model_max_retries, routes - 1):
+        return None
+    return pause_s(failures, error.retry_after_s)
+
+
+def _last_words(error: ModelError, wait_s: float | None) -> str:
+    if wait_s is None:
+        return str(error)
+    return f"{error} The next try would be in {wait_s:.0f} s, after the end of the run."
 
 
 def _tool_choice(run: Run, spec: RunSpec) -> Any:
@@ -74,26 +116,24 @@ def _tool_choice(run: Run, spec: RunSpec) -> Any:
     return "auto" if is_forced and run.turns > 0 else spec.tool_choice
 
 
-def _result(run: Run, reply: Reply, tools: dict[str, ToolSpec], failures: int) -> TurnResult:
+def _result(run: Run, reply: Reply, tools: dict[str, ToolSpec], speech: Speech) -> TurnResult:
     return TurnResult(
         generation=run.generation,
         text=reply.text,
         calls=tuple(
-            ProposedCall(mint("call"), call.name, call.arguments, call.provider_id)
-            for call in reply.calls
+            _proposed(speech.call_id(index), call, tools.get(call.name))
+            for index, call in enumerate(reply.calls)
         ),
         stop=reply.stop,
         usage=reply.usage,
-        message_id=mint("msg"),
-        message_step_id=mint("step"),
-        calls_step_id=mint("step"),
+        message_id=speech.message_id,
+        message_step_id=speech.message_step_id,
+        calls_step_id=speech.calls_step_id,
         tools=tools,
-        failed_attempts=failures,
         refusal=reply.refusal,
     )
 
 
-def _backoff_s(failures: int, asked_s: float | None) -> float:
-    """What the provider asked for, or a doubling pause; a quarter of jitter keeps engines apart."""
-    pause_s = asked_s if asked_s is not None else FIRST_BACKOFF_S * 2 ** (failures - 1)
-    return min(pause_s, MAX_BACKOFF_S) * random.uniform(1.0, 1.25)  # noqa: S311
+def _proposed(call_id: str, call: ReplyCall, tool: ToolSpec | None) -> ProposedCall:
+    refusal = arguments.refusal(call.arguments, tool.parameters) if tool else None
+    return ProposedCall(call_id, call.name, call.arguments, call.provider_id, refusal)

@@ -158,10 +158,16 @@ def _reported(error: Any) -> ModelError:
 def _usage(usage: Any) -> Usage | None:
     if not isinstance(usage, dict):
         return None
-    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-    prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
-    known = any(isinstance(count, int) for count in counts)
-    return Usage(prompt_tokens=prompt, completion_tokens=completion) if known else None
+    details = usage.get("prompt_tokens_details")
+    counts = [
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        details.get("cached_tokens") if isinstance(details, dict) else None,
+    ]
+    if not any(isinstance(count, int) for count in counts):
+        return None
+    prompt, completion, cached = (count if isinstance(count, int) else 0 for count in counts)
+    return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
 
 
 def _arguments(value: Any) -> str:

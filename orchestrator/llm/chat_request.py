@@ -28,7 +28,7 @@ def chat_request(request: TurnRequest) -> Json:
         "stream": True,
         "stream_options": {"include_usage": True},
         **_tools(spec, request.tool_choice),
-        **_sampling(spec),
+        **_sampling(request),
     }
 
 
@@ -123,11 +123,12 @@ def _is_function(choice: Any) -> bool:
     return isinstance(choice, dict) and choice.get("type") == "function"
 
 
-def _sampling(spec: RunSpec) -> Json:
+def _sampling(request: TurnRequest) -> Json:
+    spec = request.spec
     sent = {
         "temperature": None if spec.temperature == 1 else spec.temperature,
         "top_p": None if spec.top_p == 1 else spec.top_p,
-        "max_completion_tokens": spec.max_completion_tokens,
+        "max_completion_tokens": request.max_completion_tokens,
         "response_format": None if spec.response_format == "auto" else spec.response_format,
         "reasoning_effort": spec.reasoning_effort,
     }

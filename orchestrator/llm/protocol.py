@@ -4,7 +4,7 @@ A turn needs nothing but its request: the model keeps no state between turns, an
 again what another one asked before.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ class TurnRequest:
 
     ``turn`` counts the run's finished turns, ``failed_attempts`` the failed model calls of the run
     so far, those of this turn included: together they say which attempt this is. ``tool_choice`` is
-    what applies to this turn (a forced choice holds for the first turn of a run only).
+    what applies to this turn (a forced choice holds for the first turn of a run only),
+    ``max_completion_tokens`` what is left of the run's limit.
     """
 
     run_id: str
@@ -28,6 +29,7 @@ class TurnRequest:
     turn: int
     failed_attempts: int
     tool_choice: Any = "auto"
+    max_completion_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,6 @@ Delta = TextDelta | CallDelta
 class Model(Protocol):
     """A provider. Cancelling the iteration aborts the request to the provider."""
 
-    def stream(self, request: TurnRequest) -> AsyncIterator[Delta | Reply]:
+    def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
         """Deltas as they come, then exactly one ``Reply``. Raises ``ModelError``."""
         ...

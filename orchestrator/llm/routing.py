@@ -1,50 +1,128 @@
-"""Which model answers to which name: ``scripted/…`` plays scripts, all else is the endpoint's."""
+"""Which model answers to which name: the settings' table first, then the built-in one."""
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Final, Protocol
 
 from orchestrator.errors import ModelError
+from orchestrator.llm.endpoint import Endpoint
 from orchestrator.llm.protocol import Delta, Model, Reply, TurnRequest
-from orchestrator.llm.scripted import PREFIX, ScriptedModel
-from orchestrator.settings import Settings
+from orchestrator.llm.scripted import ScriptedModel
+from orchestrator.settings import ModelRoute, Settings
 
-if TYPE_CHECKING:
-    from orchestrator.llm.openai_chat import OpenAIChat
+BUILT_IN: Final = {
+    "scripted/*": (ModelRoute(api="scripted"),),
+    "claude-*": (ModelRoute(api="anthropic", context_tokens=200_000),),
+    "*": (ModelRoute(api="openai"),),
+}
+
+OFFICIAL: Final = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+}
+
+
+class _Adapter(Model, Protocol):
+    async def aclose(self) -> None: ...
 
 
 class Models:
     """The models of one process. Close it at the end."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._scripted = ScriptedModel(settings.scripts_dir)
-        self._chat = _endpoint(settings)
+        self._table = settings.model_routes | {
+            pattern: routes
+            for pattern, routes in BUILT_IN.items()
+            if pattern not in settings.model_routes
+        }
+        self._adapters: dict[ModelRoute, _Adapter] = {}
 
-    def model_for(self, name: str) -> Model:
-        """The model of this name. An unknown one fails when it is asked."""
-        if name.startswith(PREFIX):
-            return self._scripted
-        return self._chat or _Unconfigured()
+    def routes(self, name: str) -> tuple[ModelRoute, ...]:
+        """Where this model is asked: first of all, and after each failure."""
+        return next(routes for pattern, routes in self._table.items() if fnmatchcase(name, pattern))
+
+    def route(self, name: str, attempt: int = 0) -> ModelRoute:
+        """Where it is asked after so many failures."""
+        routes = self.routes(name)
+        return routes[attempt % len(routes)]
+
+    def model_for(self, name: str, attempt: int = 0) -> Model:
+        """The model of this name, for a run that has failed to ask one ``attempt`` times.
+
+        An unknown one fails when it is asked. After a failure its successor stays in use, until
+        that fails as well.
+        """
+        route = self.route(name, attempt)
+        model: Model = self._scripted if route.api == "scripted" else self._adapter(route)
+        return _Renamed(model, route.model) if route.model else model
 
     async def aclose(self) -> None:
-        """Close the connections to the endpoint."""
-        if self._chat is not None:
-            await self._chat.aclose()
+        """Close the connections to the endpoints."""
+        for adapter in self._adapters.values():
+            await adapter.aclose()
+
+    def _adapter(self, route: ModelRoute) -> "_Adapter | _Unconfigured":
+        endpoint = self._endpoint(route)
+        if endpoint is None:
+            return _Unconfigured(route)
+        if route not in self._adapters:
+            self._adapters[route] = self._made(route, endpoint)
+        return self._adapters[route]
+
+    def _made(self, route: ModelRoute, endpoint: Endpoint) -> _Adapter:
+        # The packages are slow to import and large; who does not need one does without it.
+        if route.api == "anthropic":
+            from orchestrator.llm.anthropic_messages import AnthropicMessages
+
+            return AnthropicMessages(endpoint, route.max_output_tokens, self._settings)
+        from orchestrator.llm.openai_chat import OpenAIChat
+
+        return OpenAIChat(endpoint, self._settings)
+
+    def _endpoint(self, route: ModelRoute) -> Endpoint | None:
+        """A key of the settings goes only where the settings say, never to a route's own URL."""
+        settings = self._settings
+        if route.api == "anthropic":
+            base_url, key = settings.anthropic_base_url, settings.anthropic_api_key
+        else:
+            base_url, key = settings.openai_base_url, settings.openai_api_key
+        variable = f"RUNSTATE_{route.api.upper()}_API_KEY"
+        if route.base_url or route.key_variable:
+            base_url, key = route.base_url or base_url, route.key
+            variable = route.key_variable or "key_variable in RUNSTATE_MODEL_ROUTES"
+        if not (base_url or key):
+            return None
+        base_url = base_url or OFFICIAL[route.api]
+        if route.api == "anthropic":  # its client adds /v1 itself
+            base_url = base_url.rstrip("/").removesuffix("/v1")
+        return Endpoint(base_url, key, variable)
 
 
-def _endpoint(settings: Settings) -> "OpenAIChat | None":
-    if not (settings.openai_base_url or settings.openai_api_key):
-        return None
-    # The package is slow to import and large; who only plays scripts does without it.
-    from orchestrator.llm.openai_chat import OpenAIChat
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A model under the name that its endpoint knows."""
 
-    return OpenAIChat(settings)
+    model: Model
+    name: str
+
+    def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
+        """The same request under that name."""
+        return self.model.stream(replace(request, spec=request.spec.but(model=self.name)))
 
 
+@dataclass(frozen=True, slots=True)
 class _Unconfigured:
+    route: ModelRoute
+
     async def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
         """Fail, and say what is missing."""
+        name = self.route.api.upper()
+        key = self.route.key_variable or f"RUNSTATE_{name}_API_KEY"
         raise ModelError(
-            f"No endpoint serves the model {request.spec.model}: set RUNSTATE_OPENAI_BASE_URL or"
-            " RUNSTATE_OPENAI_API_KEY, or use a model named scripted/…"
+            f"No endpoint serves the model {request.spec.model}: set RUNSTATE_{name}_BASE_URL or"
+            f" {key}, name its endpoint in RUNSTATE_MODEL_ROUTES, or use a model named scripted/…"
         )
         yield  # it is a generator all the same

@@ -11,7 +11,7 @@ from orchestrator.dispatch import Dispatcher
 from orchestrator.engine.engine import Engine
 from orchestrator.ids import mint
 from orchestrator.llm.routing import Models
-from orchestrator.records import Message, RunSpec, Thread
+from orchestrator.records import Message, MessageStatus, RunSpec, Thread
 from orchestrator.settings import Settings
 from orchestrator.shell import change_thread, create_thread, view_run
 from orchestrator.store import DueTimer, PageQuery, Ring, RunRef, RunView, Store
@@ -64,9 +64,13 @@ async def run_reaches(store: Store, ref: RunRef, *statuses: str, within_s: float
 
 
 async def texts(store: Store, thread_id: str, role: str = "assistant") -> list[str]:
-    """What was said on the thread by this role, in order."""
+    """What was said on the thread by this role, in order, without what was broken off."""
     page = await store.list_messages(thread_id, PageQuery(limit=100, order="asc"))
-    return [_text(message) for message in page.items if message.role == role]
+    return [
+        _text(message)
+        for message in page.items
+        if message.role == role and message.status is MessageStatus.COMPLETED
+    ]
 
 
 def _text(message: Message) -> str:

@@ -1,5 +1,7 @@
 """What an engine does with turns: plays them, takes over lost ones, lets go of cancelled ones."""
 
+import json
+
 import pytest
 
 from orchestrator.commands import Cancel, SubmitOutputs
@@ -219,3 +221,28 @@ async def test_many_runs_are_played_at_once(store: Store, engines: EngineRoom) -
     refs = [await start_run(store, run_command(script)) for _ in range(50)]
     for ref in refs:
         await run_reaches(store, ref, "completed")
+
+
+async def test_calls_that_cannot_be_made_are_answered_at_once_and_the_others_go_out(
+    store: Store, engines: EngineRoom
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    await store.publish_tools([ToolSpec(name="a", parameters=schema)], ttl_s=60)
+    engines.start("e1")
+    asked = [
+        {"name": "a", "arguments": {"n": 1}},
+        {"name": "a", "arguments": {"n": "one"}},
+        {"name": "a", "arguments": "{"},
+        {"name": "a", "arguments": ""},
+        {"name": "multi_tool_use.parallel", "arguments": {"tool_uses": []}},
+        {"name": "functions.a", "arguments": {"n": 1}},
+    ]
+    script = {"turns": [{"tool_calls": asked}]}
+    ref = await start_run(store, run_command(script, tools=["a"]))
+    view = await run_reaches(store, ref, "requires_action")
+    states = [call.state for call in view.calls]
+    assert states == [CallState.DISPATCHED, *[CallState.FAILED] * 5]
+    errors = [json.loads(call.error or "{}").get("error", {}) for call in view.calls[1:]]
+    kinds = ["invalid_arguments"] * 3 + ["unknown_tool"] * 2
+    assert [error["type"] for error in errors] == kinds
+    assert all("on each other: a." in error["message"] for error in errors[3:])

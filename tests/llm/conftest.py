@@ -38,6 +38,8 @@ async def _asking(server: ChatServer, model_timeout_s: float) -> AsyncIterator[M
         Settings(
             openai_base_url=server.base_url,
             openai_api_key=SecretStr(KEY),
+            anthropic_base_url=server.base_url,
+            anthropic_api_key=SecretStr(KEY),
             model_timeout_s=model_timeout_s,
         )
     )

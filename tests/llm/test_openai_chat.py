@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from orchestrator.commands import Stop
 from orchestrator.errors import ModelError
-from orchestrator.llm.openai_chat import OFFICIAL_BASE_URL, OpenAIChat
+from orchestrator.llm.openai_chat import OpenAIChat
 from orchestrator.llm.protocol import CallDelta, ReplyCall, TextDelta
-from orchestrator.llm.routing import Models
+from orchestrator.llm.routing import OFFICIAL, Models
 from orchestrator.records import Usage
 from orchestrator.settings import Settings
 from tests.llm.chat_server import (
@@ -261,15 +261,15 @@ async def test_cancelling_a_turn_closes_the_connection(
         await turn
 
 
-async def test_leaving_a_stream_closes_the_connection(chat_server: ChatServer) -> None:
+async def test_leaving_a_stream_closes_the_connection(
+    chat_server: ChatServer, models: Models
+) -> None:
     chat_server.answers(text_event("Once"), HANG)
-    model = OpenAIChat(Settings(openai_base_url=chat_server.base_url))
 
-    async with aclosing(model.stream(REQUEST)) as stream:
+    async with aclosing(models.model_for("gpt-x").stream(REQUEST)) as stream:
         assert await anext(stream) == TextDelta("Once")
 
     await asyncio.wait_for(chat_server.client_left.wait(), 5)
-    await model.aclose()
 
 
 async def test_turns_share_a_connection(chat_server: ChatServer, models: Models) -> None:
@@ -293,11 +293,12 @@ async def test_a_finished_answer_is_not_held_up_by_a_server_that_does_not_hang_u
 
 async def test_a_key_alone_means_the_official_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8010/v1")
-    model = OpenAIChat(Settings(openai_base_url=None, openai_api_key=SecretStr(KEY)))
+    models = Models(Settings(openai_base_url=None, openai_api_key=SecretStr(KEY)))
+    model = models.model_for("gpt-x")
 
-    assert str(model._client().base_url).rstrip("/") == OFFICIAL_BASE_URL
-    for _ in range(2):
-        await model.aclose()
+    assert isinstance(model, OpenAIChat)
+    assert str(model._client().base_url).rstrip("/") == OFFICIAL["openai"]
+    await models.aclose()
 
 
 async def test_without_an_endpoint_a_turn_says_which_settings_are_missing() -> None:

@@ -28,6 +28,7 @@ def turn_request(
     turn: int = 0,
     failed_attempts: int = 0,
     tool_choice: Any = "auto",
+    max_completion_tokens: int | None = None,
     **spec: Any,
 ) -> TurnRequest:
     return TurnRequest(
@@ -37,6 +38,7 @@ def turn_request(
         turn=turn,
         failed_attempts=failed_attempts,
         tool_choice=tool_choice,
+        max_completion_tokens=max_completion_tokens,
     )
 
 

@@ -1,0 +1,60 @@
+"""One request to a model, within its time limits, and what to do when it fails."""
+
+import asyncio
+import random
+from contextlib import aclosing
+from typing import Final
+
+from orchestrator.engine.speech import Speech
+from orchestrator.errors import ModelError
+from orchestrator.llm.protocol import Model, Reply, TurnRequest
+from orchestrator.settings import Settings
+
+FIRST_BACKOFF_S: Final = 0.5
+MAX_BACKOFF_S: Final = 30.0
+
+
+async def ask(model: Model, request: TurnRequest, speech: Speech, settings: Settings) -> Reply:
+    """The model's reply; what it says until then is logged. Raises ``ModelError``."""
+    try:
+        reply = await _listen(model, request, speech, settings)
+        await speech.end()
+    finally:
+        speech.drop()
+    return reply
+
+
+def pause_s(failures: int, asked_s: float | None) -> float:
+    """What the provider asked for, or a doubling pause; a quarter of jitter keeps engines apart."""
+    if asked_s is None:
+        asked_s = min(FIRST_BACKOFF_S * 2 ** (failures - 1), MAX_BACKOFF_S)
+    return asked_s * random.uniform(1.0, 1.25)  # noqa: S311
+
+
+async def _listen(model: Model, request: TurnRequest, speech: Speech, settings: Settings) -> Reply:
+    """The clients' own time-outs see bytes; these see words: a server may send pings for ever."""
+    now = asyncio.get_running_loop().time
+    first_s, between_s = settings.model_first_token_timeout_s, settings.model_timeout_s
+    try:
+        async with (
+            asyncio.timeout(settings.model_total_timeout_s) as total,
+            asyncio.timeout(first_s) as silence,
+            aclosing(model.stream(request)) as items,
+        ):
+            async for item in items:
+                if isinstance(item, Reply):
+                    return item
+                speech.hear(item)
+                silence.reschedule(now() + between_s)
+    except TimeoutError as error:
+        if total.expired():
+            sentence = f"did not end its answer within {settings.model_total_timeout_s:g} s"
+        elif silence.expired():
+            limit_s = between_s if speech.has_begun else first_s
+            sentence = f"said nothing for {limit_s:g} s"
+        else:
+            raise
+        message = f"The model {request.spec.model} {sentence}."
+        raise ModelError(message, is_retryable=True) from error
+    message = f"The model {request.spec.model} ended its stream without a reply."
+    raise ModelError(message, is_retryable=True)

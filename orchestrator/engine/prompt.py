@@ -1,0 +1,112 @@
+"""What a model is shown in a turn: as much of the transcript as run and model allow. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from orchestrator.commands import RunOut, TurnFailed
+from orchestrator.conversation import Conversation, Group, build, grouped
+from orchestrator.llm import tokens
+from orchestrator.records import Entry, Run, RunSpec, Usage
+from orchestrator.settings import ModelRoute
+from orchestrator.truncation import Cut, Limit, Rule, cut
+
+ANSWER_SHARE: Final = 4
+"""At most a quarter of the window is kept free for an answer whose length nobody has limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """``counted_tokens`` is what it weighs, if that mattered."""
+
+    conversation: Conversation
+    cut: Cut
+    limit: Limit | None
+    counted_tokens: int | None
+
+
+def prepare(
+    run: Run, spec: RunSpec, entries: Iterable[Entry], routes: Sequence[ModelRoute]
+) -> Prompt:
+    """The prompt of the run's next turn. Tokens are counted only where they may be too many."""
+    groups = grouped(entries)
+    limit = _limit(run, spec, routes)
+    is_small = limit is None or _size_bytes(groups, spec) <= limit.tokens
+    shown = cut(
+        groups,
+        run_id=run.id,
+        last_messages=spec.truncation_strategy.get("last_messages"),
+        limit=None if is_small else limit,
+        weigh=(lambda _: 0) if is_small else lambda group: _weight(spec, group),
+        fixed_tokens=0 if is_small else _fixed(spec),
+    )
+    conversation = build(spec.instructions, shown.kept)
+    return Prompt(conversation, shown, limit, None if is_small else shown.tokens)
+
+
+def too_much(prompt: Prompt, run: Run, spec: RunSpec) -> RunOut | TurnFailed | None:
+    """How the turn ends if even the smallest prompt is over its limit."""
+    limit, needed = prompt.limit, prompt.counted_tokens
+    if limit is None or needed is None or needed <= limit.tokens:
+        return None
+    begin = (
+        f"With all left out that may be, the next prompt has about {needed} tokens (what is pinned,"
+        " the newest message of the user and the newest round of calls always stay)"
+    )
+    if limit.rule is Rule.MAX_PROMPT_TOKENS:
+        spent = (run.usage or Usage()).prompt_tokens
+        return RunOut(
+            run.generation,
+            f"{begin}: the run may use {spec.max_prompt_tokens} prompt tokens and has used"
+            f" {spent}.",
+        )
+    return TurnFailed(
+        run.generation,
+        "invalid_prompt",
+        f"{begin}; the model {spec.model} takes {limit.tokens} beside its answer.",
+    )
+
+
+def completion_tokens_left(run: Run, spec: RunSpec) -> int | None:
+    """How long the answer may be, if the run limits it."""
+    if spec.max_completion_tokens is None:
+        return None
+    spent = (run.usage or Usage()).completion_tokens
+    return max(spec.max_completion_tokens - spent, 1)
+
+
+def _limit(run: Run, spec: RunSpec, routes: Sequence[ModelRoute]) -> Limit | None:
+    """The tightest one, by our own count, which the provider's last one corrects."""
+    limits = [
+        Limit(_beside_answer(run, spec, route, route.context_tokens), Rule.CONTEXT_WINDOW)
+        for route in routes
+        if route.context_tokens is not None
+    ]
+    if spec.max_prompt_tokens is not None:
+        spent = (run.usage or Usage()).prompt_tokens
+        limits.append(Limit(spec.max_prompt_tokens - spent, Rule.MAX_PROMPT_TOKENS))
+    if not limits:
+        return None
+    tightest = min(limits, key=lambda limit: limit.tokens)
+    return Limit(int(tightest.tokens / run.token_ratio), tightest.rule)
+
+
+def _beside_answer(run: Run, spec: RunSpec, route: ModelRoute, window_tokens: int) -> int:
+    answer = completion_tokens_left(run, spec) or route.max_output_tokens
+    return window_tokens - min(answer, window_tokens // ANSWER_SHARE)
+
+
+def _weight(spec: RunSpec, group: Group) -> int:
+    return tokens.weight(spec.model, group.items).tokens
+
+
+def _fixed(spec: RunSpec) -> int:
+    return tokens.count(spec.model, spec.instructions).tokens + tokens.weight_of_tools(
+        spec.model, spec.tools
+    )
+
+
+def _size_bytes(groups: Sequence[Group], spec: RunSpec) -> int:
+    """At least as much as there are tokens: none is shorter than a byte."""
+    size = len(spec.instructions.encode()) + sum(len(str(tool).encode()) for tool in spec.tools)
+    return size + sum(tokens.size_bytes(group.items) for group in groups)
