@@ -10,17 +10,26 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Mapping
+from typing import Final
 
 import structlog
 
 from orchestrator.errors import StoreMismatch
 from orchestrator.logs import configure_logs
+from orchestrator.records import Isolation
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import ValkeyStore, connect, open_store
 from orchestrator.store import Store
+from workers.inline import InlineWorker
 from workers.job import Bench
-from workers.loader import ToolsNotLoaded, for_queue, load_tools, queues
+from workers.loader import ToolsNotLoaded, for_queue, isolation, load_tools, queues
 from workers.process import ProcessWorker
+
+_KINDS: Final[Mapping[Isolation, type[ProcessWorker | InlineWorker]]] = {
+    "process": ProcessWorker,
+    "inline": InlineWorker,
+}
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +51,7 @@ def main() -> None:
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     bench = Bench(name, tools, settings, open_store, _connect_store)
     try:
-        worker = ProcessWorker(asked.queue, bench)
+        worker = _KINDS[isolation(tools)](asked.queue, bench)
     except StoreMismatch as error:
         sys.exit(str(error))
     log.info("worker.started", worker=name, queue=asked.queue, tools=sorted(tools))

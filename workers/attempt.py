@@ -1,25 +1,41 @@
 """One execution of one tool: whatever the tool does, there is an answer, in time.
 
-Two alarms hold the time. The first raises ``ToolTimeout`` into the tool; should the tool go on all
-the same, the second one ends the process, and its parent answers in its place. So this belongs into
-a process of its own, into its main thread.
+In a process of its own, in its main thread, two alarms hold the time. The first raises
+``ToolTimeout`` into the tool; should the tool go on all the same, the second one ends the process,
+and its parent answers in its place. On a shared event loop the tool's task is cancelled; one that
+goes on all the same is left behind, and the worker answers in its place.
 """
 
 import asyncio
 import inspect
 import os
 import signal
+import traceback
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import structlog
+
+from orchestrator import tools
 from orchestrator.commands import Outcome
-from orchestrator.outputs import NoJson, failure_text, output_text
+from orchestrator.current import Retry
+from orchestrator.llm.surrogates import whole
+from orchestrator.outputs import KEPT_LIMIT_BYTES, NoJson, failure_text, output_text, within
 from orchestrator.tools import BadArguments, Tool
 
 KILL_AFTER_S: Final = 2.0
 """The second alarm comes so long after the first: time for ``finally`` blocks, no more."""
+
+
+MAX_TRACEBACK: Final = 8_000
+"""Characters of an exception and its traceback that are kept for operators."""
+
+_OURS: Final = {Path(__file__), Path(tools.__file__)}
+
+log = structlog.get_logger(__name__)
 
 
 class ToolTimeout(BaseException):
@@ -28,11 +44,15 @@ class ToolTimeout(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How an execution ended, and what the model reads. ``error`` is for operators."""
+    """How an execution ended, and what the model reads. ``error`` is for operators, ``full`` the
+    whole output where ``text`` is a part of it; ``retry``: the tool asks to be called again.
+    """
 
     outcome: Outcome
     text: str
     error: str | None = None
+    full: str | None = None
+    retry: Retry | None = None
 
 
 class TimeLimit:
@@ -65,10 +85,35 @@ def attempt(tool: Tool[..., Any], arguments: str, limit_s: float) -> Answer:
     limit = TimeLimit(limit_s)
     try:
         with limit:
-            text = _run(tool, arguments)
+            answer = succeeded(_run(tool, arguments), tool.spec.output_limit_bytes)
     except BaseException as error:  # noqa: BLE001 - tools may raise anything, SystemExit too
-        return timed_out(limit_s) if limit.is_over else _failed(error)
-    return timed_out(limit_s) if limit.is_over else Answer(Outcome.SUCCEEDED, text)
+        return timed_out(limit_s) if limit.is_over else _failed(tool, error)
+    return timed_out(limit_s) if limit.is_over else answer
+
+
+async def attempt_inline(tool: Tool[..., Any], arguments: str, limit_s: float) -> Answer:
+    """Run an async tool among others. Raises ``CancelledError`` if the call is stopped, only then.
+
+    What becomes of a tool that the time limit has cancelled does not count.
+    """
+    task = asyncio.current_task()
+    limit = asyncio.timeout(max(limit_s, 0))
+    try:
+        async with limit:
+            answer = succeeded(await tool.call(arguments), tool.spec.output_limit_bytes)
+    except BaseException as error:
+        if task and task.cancelling():
+            raise asyncio.CancelledError from error
+        answer = _failed(tool, error)
+    return timed_out(limit_s) if limit.expired() else answer
+
+
+def succeeded(value: object, limit_bytes: int) -> Answer:
+    """The answer for a tool that returned. Raises ``NoJson``."""
+    text = output_text(value)
+    shown = within(text, limit_bytes)
+    full = within(text, KEPT_LIMIT_BYTES) if shown is not text else None
+    return Answer(Outcome.SUCCEEDED, shown, full=full)
 
 
 def timed_out(limit_s: float) -> Answer:
@@ -82,30 +127,49 @@ def failed(kind: str, message: str) -> Answer:
     return Answer(Outcome.FAILED, failure_text(kind, message), message)
 
 
-def _run(tool: Tool[..., Any], arguments: str) -> str:
+def _run(tool: Tool[..., Any], arguments: str) -> object:
     value = tool.call(arguments)
-    if inspect.isawaitable(value):
-        value = asyncio.run(_awaited(value))
-    return output_text(value, tool.spec.output_limit_bytes)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
 async def _awaited(value: Awaitable[object]) -> object:
     return await value
 
 
-def _failed(error: BaseException) -> Answer:
+def _failed(tool: Tool[..., Any], error: BaseException) -> Answer:
     match error:
         case BadArguments():
             return failed("invalid_arguments", str(error))
         case NoJson():
             return failed("not_json", str(error))
         case _:
-            return failed("exception", _words(error))
+            return _raised(tool, error)
+
+
+def _raised(tool: Tool[..., Any], error: BaseException) -> Answer:
+    """The model reads the words of the exception, operators its traceback as well. The log has the
+    traceback without the words, which may tell what is nobody's business there.
+    """
+    words, frames = _words(error), _frames(error)
+    log.warning("tool.raised", tool=tool.spec.name, error=type(error).__name__, frames=frames)
+    retry = error if isinstance(error, Retry) else None
+    if retry is None and isinstance(error, tool.retry_on):
+        retry = Retry()
+    text = failure_text("exception", words, is_retryable=retry is not None)
+    told = whole(f"{words}\n{frames}")[-MAX_TRACEBACK:]
+    return Answer(Outcome.FAILED, text, told, retry=retry)
+
+
+def _frames(error: BaseException) -> str:
+    """Where in the user's code it was raised, outermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if Path(frame.filename) not in _OURS]
+    return "".join(traceback.format_list(theirs))
 
 
 def _words(error: BaseException) -> str:
     name = type(error).__name__
     try:
-        return f"{name}: {error}"
+        return str(error) if isinstance(error, Retry) else f"{name}: {error}"
     except Exception:  # noqa: BLE001 - its __str__ may raise as well
         return name

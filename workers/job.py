@@ -1,7 +1,8 @@
-"""The one function that workers run: claim a call, run its tool, bring its answer.
+"""What workers do with a job: claim the call, run its tool, bring its answer.
 
-It returns nothing to RQ and raises nothing of the tool's: what counts is written to the ledger,
-under the generation of the claim.
+``execute`` is the one function that jobs name, ``execute_inline`` does the same on a shared event
+loop. They return nothing to RQ and raise nothing of the tool's: what counts is written to the
+ledger, under the generation of the claim.
 """
 
 import asyncio
@@ -10,22 +11,28 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
-from orchestrator.commands import CallResult, ClaimCall
+from orchestrator.commands import CallResult, ClaimCall, Command, Outcome, RetryCall
+from orchestrator.current import CURRENT, CurrentCall
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
 from orchestrator.records import ToolCall
 from orchestrator.settings import Settings
+from orchestrator.shapes import shape
 from orchestrator.shell import change_run
 from orchestrator.store import RunRef, Store
-from workers.attempt import Answer, attempt, failed
+from workers.attempt import Answer, attempt, attempt_inline, failed
 from workers.loader import Tools
+from workers.progress import Tell, tell_from_child, tell_from_loop
 
 GRACE_S: Final = 5.0
 """So long after its deadline a call may still be ended and answered by its worker."""
 
 _PAUSE_S: Final = 0.5
+
+_TURNS: Final = WeakValueDictionary[str, asyncio.Lock]()
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -66,11 +73,38 @@ def execute(thread_id: str, run_id: str, call_id: str) -> None:
         store = bench.connect_store(bench.settings)
         call = runner.run(_claim(store, ref, call_id, bench))
         if call is not None:
+            tool, limit_s = bench.tools.get(call.name), _limit_s(call)
+            give_up_at = time.monotonic() + limit_s + GRACE_S
+            tell = tell_from_child(lambda: bench.connect_store(bench.settings), ref, call)
+            CURRENT.set(_current(ref, call, tell))
             # Outside of our loop: sync tools may block, async ones get a loop of their own.
-            give_up_at = time.monotonic() + _limit_s(call) + GRACE_S
-            answer = _answer(bench, call)
+            answer = attempt(tool, call.arguments, limit_s) if tool else _not_loaded(call)
             runner.run(_report(store, ref, call, answer, give_up_at - time.monotonic()))
         runner.run(store.close())
+
+
+async def execute_inline(bench: Bench, store: Store, ref: RunRef, call_id: str) -> None:
+    """As ``execute``, among others. Cancelling it stops the tool, and leaves its call unanswered.
+
+    The calls of one run take turns at its documents, where many at once would only be in each
+    other's way.
+    """
+    ids = structlog.contextvars.bound_contextvars(
+        thread_id=ref.thread_id, run_id=ref.run_id, tool_call_id=call_id
+    )
+    turn = _TURNS.setdefault(ref.run_id, asyncio.Lock())
+    with ids:
+        async with turn:
+            call = await _claim(store, ref, call_id, bench)
+        if call is not None:
+            tool, limit_s = bench.tools.get(call.name), _limit_s(call)
+            give_up_at = time.monotonic() + limit_s + GRACE_S
+            CURRENT.set(_current(ref, call, tell_from_loop(store, turn, ref, call)))
+            answer = (
+                await attempt_inline(tool, call.arguments, limit_s) if tool else _not_loaded(call)
+            )
+            async with turn:
+                await _report(store, ref, call, answer, give_up_at - time.monotonic())
 
 
 async def _claim(store: Store, ref: RunRef, call_id: str, bench: Bench) -> ToolCall | None:
@@ -90,24 +124,57 @@ def _limit_s(call: ToolCall) -> float:
     return ((call.deadline_ms or 0) - (call.started_ms or 0)) / 1000
 
 
-def _answer(bench: Bench, call: ToolCall) -> Answer:
-    tool = bench.tools.get(call.name)
-    if tool is None:
-        message = f"This worker has no tool named {call.name}: it was started with other tools."
-        return failed("tool_not_loaded", message)
-    return attempt(tool, call.arguments, _limit_s(call))
+def _current(ref: RunRef, call: ToolCall, tell: Tell) -> CurrentCall:
+    return CurrentCall(
+        thread_id=ref.thread_id,
+        run_id=ref.run_id,
+        call_id=call.id,
+        tool=call.name,
+        attempt=call.attempts,
+        max_attempts=call.max_attempts,
+        ends_at=time.monotonic() + _limit_s(call),
+        tell=tell,
+    )
+
+
+def _not_loaded(call: ToolCall) -> Answer:
+    message = f"This worker has no tool named {call.name}: it was started with other tools."
+    return failed("tool_not_loaded", message)
 
 
 async def _report(
     store: Store, ref: RunRef, call: ToolCall, answer: Answer, patience_s: float
 ) -> None:
-    command = CallResult(call.id, call.generation, answer.outcome, answer.text, answer.error)
+    async def report() -> None:
+        drift = await _drift(store, call.name, answer)
+        await change_run(store, ref, _command(call, answer, drift))
+
     try:
-        await _insist(lambda: change_run(store, ref, command), patience_s)
+        await _insist(report, patience_s)
     except (NotNow, Gone) as error:
         log.info("call.not_wanted", reason=error.code)
     else:
         log.info("call.answered", outcome=answer.outcome)
+
+
+def _command(call: ToolCall, answer: Answer, drift: str | None) -> Command:
+    text, error = answer.text, answer.error
+    if answer.retry is not None:
+        after_ms = round(answer.retry.after_s * 1000) or None
+        return RetryCall(call.id, call.generation, text, error or "", after_ms)
+    return CallResult(call.id, call.generation, answer.outcome, text, error, answer.full, drift)
+
+
+async def _drift(store: Store, tool: str, answer: Answer) -> str | None:
+    """How the output's shape differs from that of the tool's last output, if it does."""
+    if answer.outcome is not Outcome.SUCCEEDED:
+        return None
+    now = shape(answer.full or answer.text)
+    before = await store.swap_shape(tool, now)
+    if before in (None, now):
+        return None
+    log.warning("tool.output_drifted", tool=tool, before=before, now=now)
+    return f"{before} became {now}"
 
 
 async def _insist(act: Callable[[], Awaitable[T]], patience_s: float | None = None) -> T:

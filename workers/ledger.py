@@ -1,8 +1,9 @@
-"""What a worker process tells the store about itself and about the call that its child has.
+"""What a worker process tells the store about itself and about the calls that it has.
 
-The child claims and answers; the parent keeps the lease alive, so that a tool cannot block its own
-heartbeat, and has the last word when the child ends without an answer. Synchronous outside, since
-RQ's worker is; one event loop inside, never shared with the child.
+Whoever runs a tool (a forked child, or a task on another thread's event loop) claims and answers;
+this side keeps the lease alive, so that a tool cannot block its own heartbeat, and has the last
+word when the tool ends without an answer. Synchronous outside, since RQ's worker is; one event loop
+inside, never shared with the tools.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -36,17 +38,30 @@ log = structlog.get_logger(__name__)
 
 
 class Left(StrEnum):
-    """What a child has left to do when it ended."""
+    """What an execution has left to do when it ended."""
 
     NOTHING = "nothing"
     UNANSWERED = "unanswered"
-    """It had claimed the call; its parent has answered."""
+    """It had claimed the call; it was answered in its place."""
     UNCLAIMED = "unclaimed"
     """The call is still to be done (or the store is away, and nobody knows)."""
 
 
+Call = tuple[RunRef, str]
+"""A run, and the id of one of its calls."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A call that this worker has claimed. ``misses``: how often in a row it was found gone."""
+
+    call: ToolCall
+    kill_at: float
+    misses: int = 0
+
+
 class Ledger:
-    """The parent's side of the calls. Each method survives the store's absence."""
+    """The worker's side of its calls. Each method survives the store's absence."""
 
     def __init__(self, bench: Bench, queue: str) -> None:
         self._bench = bench
@@ -56,9 +71,7 @@ class Ledger:
         self._runner = asyncio.Runner()
         self._store: Store | None = None
         self._announce_at = 0.0
-        self._held: ToolCall | None = None
-        self._kill_at = 0.0
-        self._misses = 0
+        self._held: dict[str, Held] = {}
 
     def announce(self) -> None:
         """Say that this worker is alive, and which tools it serves, if it is time to."""
@@ -74,32 +87,36 @@ class Ledger:
 
         self._ask(tell)
 
-    def keep(self, ref: RunRef, call_id: str) -> bool:
-        """Renew the lease of the call that the child has. False: end the child.
+    def keep(self, *calls: Call) -> set[str]:
+        """Renew the leases of the calls that tools have; returns the ids of those to end.
 
-        That is when the call is not this worker's any more (cancelled, expired, lost), or when the
-        child has outlived the call's deadline by ``GRACE_S``.
+        These are not this worker's any more (cancelled, expired, lost), or their tools have
+        outlived the call's deadline by ``GRACE_S``.
         """
-        is_gone = self._held is None and self._ask(lambda store: self._find(store, ref, call_id))
-        held = self._held
-        if held is None:  # not claimed yet, if there still is such a call
-            return not is_gone
-        key = TimerKey(TimerKind.CALL_LEASE, held.generation, held.id)
-        cap_ms = (held.deadline_ms or 0) + round(GRACE_S * 1000)
-        is_kept = self._ask(lambda store: store.renew(ref, key, self._bench.lease_ms, cap_ms))
-        self._misses = self._misses + 1 if is_kept is False else 0
-        return self._misses < MISSES and time.monotonic() < self._kill_at
 
-    def settle(self, ref: RunRef, call_id: str, how: str) -> Left:
-        """See to the call of a child that has ended, ``how`` says in which way.
+        async def keep_all(store: Store) -> set[str]:
+            kept = await asyncio.gather(*(self._keep(store, *call) for call in calls))
+            return {call[1] for call, is_kept in zip(calls, kept, strict=True) if not is_kept}
+
+        gone = self._ask(keep_all) or set()
+        now = time.monotonic()
+        held = (self._held.get(call_id) for _, call_id in calls)
+        return gone | {late.call.id for late in held if late and now >= late.kill_at}
+
+    def settle(self, call: Call, how: str) -> Left:
+        """See to a call whose tool has ended, ``how`` says in which way.
 
         Where it left no answer one is given in its place: timed out, or lost, and then the author's
         declaration decides what comes. With the store away nothing is written, and the lease runs
         out.
         """
-        self._held, self._misses = None, 0
-        left = self._ask(lambda store: self._conclude(store, ref, call_id, how))
+        self.forget(call[1])
+        left = self._ask(lambda store: self._conclude(store, *call, how))
         return left or Left.UNCLAIMED
+
+    def forget(self, call_id: str) -> None:
+        """The call has its answer."""
+        self._held.pop(call_id, None)
 
     def close(self) -> None:
         """Say that this worker ends."""
@@ -108,18 +125,33 @@ class Ledger:
             self._ask(lambda store: store.close())
         self._runner.close()
 
-    async def _find(self, store: Store, ref: RunRef, call_id: str) -> bool:
-        """Hold the call once this worker has claimed it. True: there is no such call any more."""
+    async def _keep(self, store: Store, ref: RunRef, call_id: str) -> bool:
+        """Renew the lease, once there is one. False: there is no such call any more."""
+        held = self._held.get(call_id)
+        if held is None:
+            is_there, held = await self._find(store, ref, call_id)
+            if held is None:  # not claimed yet, if there still is such a call
+                return is_there
+        call = held.call
+        key = TimerKey(TimerKind.CALL_LEASE, call.generation, call.id)
+        cap_ms = (call.deadline_ms or 0) + round(GRACE_S * 1000)
+        is_kept = await store.renew(ref, key, self._bench.lease_ms, cap_ms)
+        held.misses = 0 if is_kept else held.misses + 1
+        return held.misses < MISSES
+
+    async def _find(self, store: Store, ref: RunRef, call_id: str) -> tuple[bool, Held | None]:
+        """Whether there is such a call, and the hold on it if this worker has claimed it."""
         try:
             view = await store.view(ref)
         except Gone:
-            return True
+            return False, None
         call = _call(view, call_id)
-        if call is not None and call.worker == self._bench.worker:
-            self._held = call  # over already, perhaps: then its lease cannot be renewed
-            left_s = ((call.deadline_ms or 0) - view.now_ms) / 1000
-            self._kill_at = time.monotonic() + left_s + GRACE_S
-        return call is None
+        if call is None or call.worker != self._bench.worker:
+            return call is not None, None
+        # Over already, perhaps: then its lease cannot be renewed.
+        left_s = ((call.deadline_ms or 0) - view.now_ms) / 1000
+        held = self._held[call_id] = Held(call, time.monotonic() + left_s + GRACE_S)
+        return True, held
 
     async def _conclude(self, store: Store, ref: RunRef, call_id: str, how: str) -> Left:
         with suppress(Gone, NotNow):
@@ -162,7 +194,7 @@ def _call(view: RunView, call_id: str) -> ToolCall | None:
 def _conclusion(call: ToolCall, now_ms: int, how: str) -> Command:
     deadline_ms, started_ms = call.deadline_ms or 0, call.started_ms or 0
     if now_ms < deadline_ms:
-        reason = f"The tool's process ended without an answer: {how}."
+        reason = f"The tool ended without an answer: {how}."
         return CallLost(call.id, call.generation, reason)
     answer = timed_out((deadline_ms - started_ms) / 1000)
     return CallResult(call.id, call.generation, answer.outcome, answer.text, answer.error)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from orchestrator.records import Isolation
 from orchestrator.tools import Tool
 
 Tools = Mapping[str, Tool[..., Any]]
@@ -42,7 +43,19 @@ def for_queue(tools: Tools, queue: str) -> Tools:
     if not found:
         served = ", ".join(queues(tools))
         raise ToolsNotLoaded(f"No tool is on the queue {queue}: these tools are on {served}.")
+    isolation(found)
     return found
+
+
+def isolation(tools: Tools) -> Isolation:
+    """How the tools of one queue are run. Raises ``ToolsNotLoaded`` where they do not agree."""
+    by_kind = {tool.spec.isolation: name for name, tool in tools.items()}
+    if len(by_kind) > 1:
+        raise ToolsNotLoaded(
+            f"{by_kind['process']} wants a process for each call and {by_kind['inline']} runs"
+            " inline: give them queues of their own."
+        )
+    return next(iter(by_kind))
 
 
 def queues(tools: Tools) -> list[str]:

@@ -1,7 +1,10 @@
 """From the outbox to the queue."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from orchestrator.decisions import SendCall, StopCall
 from orchestrator.dispatch import Dispatcher
@@ -9,7 +12,7 @@ from orchestrator.dispatch.job_format import open_queue, queue_client
 from orchestrator.dispatch.queues import queue_report
 from orchestrator.errors import StoreUnavailable
 from orchestrator.settings import Settings
-from orchestrator.store import Parcel, RunRef, Ticket
+from orchestrator.store import Parcel, Presence, RunRef, Ticket
 from tests.workers.scene import Scene
 
 REF = RunRef("thread_1", "run_1")
@@ -49,6 +52,40 @@ async def test_the_last_order_about_a_call_counts(scene: Scene) -> None:
     await scene.dispatcher.deliver([parcel(stop)])
     assert await waiting(scene, "a") == []
     assert not scene.queue.exists("rq:job:call_1")
+
+
+async def test_what_may_be_lost_is_sent_again_only_if_it_is(scene: Scene) -> None:
+    deadline_ms = await scene.store.now_ms() + 60_000
+    send = SendCall("call_1", "a", deadline_ms)
+    again = replace(send, is_repeat=True)
+    await scene.dispatcher.deliver([parcel(send)])
+    await scene.dispatcher.deliver([parcel(again)])
+    assert await waiting(scene, "a") == ["call_1"]
+    scene.queue.flushall()
+    await scene.dispatcher.deliver([parcel(again)])
+    assert await waiting(scene, "a") == ["call_1"]
+
+
+async def test_a_worker_is_told_to_stop_a_call_that_is_sent_again_at_once(scene: Scene) -> None:
+    deadline_ms = await scene.store.now_ms() + 60_000
+    heard = scene.queue.pubsub()  # type: ignore[no-untyped-call]
+    heard.subscribe("rq:pubsub:worker_1")
+    heard.get_message(timeout=1)
+    stop = StopCall("call_1", "a", "worker_1")
+    await scene.dispatcher.deliver([parcel(stop), parcel(SendCall("call_1", "a", deadline_ms))])
+    assert await waiting(scene, "a") == ["call_1"]
+    assert b"stop-job" in (heard.get_message(timeout=1) or {})["data"]
+    heard.close()
+
+
+async def test_a_queue_that_no_worker_listens_to_is_noticed_at_dispatch(scene: Scene) -> None:
+    deadline_ms = await scene.store.now_ms() + 60_000
+    await scene.store.beat(Presence("worker", "w1", 0, {"queue": "a"}), 60_000)
+    sends = [parcel(SendCall("call_1", "a", deadline_ms)), parcel(SendCall("call_2", "b", 2**53))]
+    with capture_logs() as logs:
+        await scene.dispatcher.deliver(sends)
+    told = [(line["event"], line["queue"]) for line in logs]
+    assert told == [("queue.unserved", "b")]
 
 
 async def test_options_in_the_url_do_not_disturb_rq(scene: Scene, redis_url: SecretStr) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.scene import TOOLBOX
-from workers.loader import ToolsNotLoaded, for_queue, load_tools, queues
+from workers.loader import ToolsNotLoaded, for_queue, isolation, load_tools, queues
 
 ROOT = Path(__file__).parents[2]
 TOOL = "from orchestrator import tool\n\n@tool\ndef {name}() -> str:\n    return '{name}'\n"
@@ -54,10 +54,17 @@ def test_what_is_not_there_is_named(source: str) -> None:
 
 def test_a_queue_has_its_own_tools_and_an_unknown_one_is_refused() -> None:
     tools = load_tools("tests.workers.toolbox")
-    assert queues(tools) == ["others", "tools"]
+    assert queues(tools) == ["others", "tools", "tools-io"]
     assert set(for_queue(tools, "others")) == {"elsewhere"}
-    with pytest.raises(ToolsNotLoaded, match="these tools are on others, tools"):
+    with pytest.raises(ToolsNotLoaded, match="these tools are on others, tools, tools-io"):
         for_queue(tools, "nobody")
+
+
+def test_tools_of_both_kinds_on_one_queue_are_refused() -> None:
+    tools = load_tools("tests.workers.toolbox")
+    assert isolation(for_queue(tools, "tools-io")) == "inline"
+    with pytest.raises(ToolsNotLoaded, match="give them queues of their own"):
+        isolation(tools)
 
 
 def run_workers(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -71,7 +78,7 @@ def run_workers(*arguments: str, cwd: Path | None = None) -> "subprocess.Complet
 
 def test_the_command_prints_the_queues_that_tools_need() -> None:
     done = run_workers("--tools", str(TOOLBOX), "--print-queues")
-    assert (done.returncode, json.loads(done.stdout)) == (0, ["others", "tools"])
+    assert (done.returncode, json.loads(done.stdout)) == (0, ["others", "tools", "tools-io"])
 
 
 def test_a_dotted_name_is_looked_for_in_the_working_directory(tmp_path: Path) -> None:

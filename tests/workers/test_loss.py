@@ -28,7 +28,7 @@ async def test_a_killed_execution_of_a_once_tool_is_not_repeated(scene: Scene) -
     os.kill(child, signal.SIGKILL)
     call = await asked.settled(within_s=5)
     assert call.state is CallState.UNKNOWN
-    assert call.error == "The tool's process ended without an answer: killed by SIGKILL."
+    assert call.error == "The tool ended without an answer: killed by SIGKILL."
     assert await noted(scene.notes) == [child]
 
 
@@ -97,6 +97,30 @@ async def test_a_job_whose_worker_died_right_after_the_pop_is_put_back(scene: Sc
     scene.start_worker()
     assert (await asked.settled()).state is CallState.SUCCEEDED
     assert len(await noted(scene.notes)) == 1
+
+
+async def test_a_call_that_the_queue_server_has_forgotten_is_sent_again(scene: Scene) -> None:
+    asked = await scene.ask("count_harmlessly", path=str(scene.notes))
+    assert scene.queue.delete("rq:queue:tools", f"rq:job:{asked.id}") == 2
+    scene.start_worker()
+    assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
+    assert len(await noted(scene.notes)) == 1
+
+
+async def test_a_call_that_no_worker_serves_is_answered_when_the_patience_is_over(
+    scene: Scene,
+) -> None:
+    asked = await scene.ask("elsewhere")
+
+    async def look() -> bool:
+        await timers.fire_due(scene.store, patience_ms=10_000)
+        return (await asked.now()).is_settled
+
+    await until(look, within_s=20)
+    assert (await asked.output())["error"]["type"] == "no_worker"
+    assert scene.queue.llen("rq:queue:others") == 1
+    await scene.deliver()
+    assert scene.queue.llen("rq:queue:others") == 0
 
 
 async def test_a_call_delivered_twice_is_done_once(scene: Scene) -> None:

@@ -1,8 +1,12 @@
 """The end of a run reaches the workers."""
 
+import pytest
+
 from orchestrator.commands import Cancel
+from orchestrator.errors import NotFound
+from orchestrator.housekeeping import fire_due
 from orchestrator.records import CallState
-from orchestrator.shell import change_run, view_run
+from orchestrator.shell import change_run, delete_thread, view_run
 from orchestrator.states import RunStatus
 from tests.workers.scene import Asked, Scene, gone, noted
 
@@ -62,7 +66,26 @@ async def test_a_deleted_thread_ends_its_tools(scene: Scene) -> None:
     scene.start_worker()
     asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=60)
     (child,) = await noted(scene.notes)
-    await cancel(asked)
-    await scene.store.delete_thread(asked.ref.thread_id)
+    await delete_thread(scene.store, asked.ref.thread_id)
 
     await gone(child, within_s=5)
+
+
+async def test_a_deleted_thread_takes_its_calls_off_the_queue_after_it_has_gone(
+    scene: Scene,
+) -> None:
+    scene.start_worker()
+    arguments = {"path": str(scene.notes), "seconds": 60}
+    running, *_ = await scene.ask_many([("count_and_wait", arguments)] * 3)
+    (child,) = await noted(scene.notes)
+    await delete_thread(scene.store, running.ref.thread_id)
+    await fire_due(scene.store)
+    await scene.deliver()
+
+    await gone(child, within_s=1)
+    assert scene.queue.llen("rq:queue:tools") == 0
+    sound = await scene.ask("add", a=1, b=2)
+    await sound.settled()
+    assert len(await noted(scene.notes)) == 1
+    with pytest.raises(NotFound):
+        await scene.store.find_run(running.ref.run_id)

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from orchestrator import tool
+from orchestrator import Retry, current_call, tool
 
 
 @tool(side_effects="none")
@@ -17,7 +18,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@tool(side_effects="none")
+@tool(side_effects="none", isolation="process", queue="tools")
 async def add_slowly(a: int, b: int) -> dict[str, int]:
     """Add two numbers on an event loop."""
     await asyncio.sleep(0)
@@ -54,7 +55,7 @@ def oversleep() -> None:
     time.sleep(60)
 
 
-@tool(timeout_s=0.3)
+@tool(timeout_s=0.3, isolation="process", queue="tools")
 async def oversleep_async() -> None:
     """Sleep past the time limit on an event loop."""
     await asyncio.sleep(60)
@@ -128,6 +129,99 @@ def start_a_process(path: str) -> str:
 def elsewhere() -> str:
     """Is served on another queue."""
     return "elsewhere"
+
+
+@tool(side_effects="none")
+async def wait(seconds: float, result: str = "waited") -> str:
+    """Wait on the shared event loop."""
+    await asyncio.sleep(seconds)
+    return result
+
+
+@tool
+async def count_and_wait_inline(path: str, seconds: float = 0) -> str:
+    """As ``count_and_wait``, on the shared event loop; notes when it is cancelled."""
+    _note(path)
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        _note(f"{path}-cancelled")
+        raise
+    return "counted"
+
+
+@tool
+async def raise_inline(kind: str) -> str:
+    """Raise on the shared event loop."""
+    kinds = {"exit": SystemExit, "cancelled": asyncio.CancelledError, "error": RuntimeError}
+    raise kinds[kind]("no")
+
+
+@tool
+async def break_the_loop() -> str:
+    """Let a task of its own raise SystemExit, which ends an event loop."""
+    task = asyncio.get_running_loop().create_task(_leave())
+    await asyncio.sleep(0.1)
+    return "broken" if task.done() else "not broken"
+
+
+@tool(timeout_s=0.3)
+async def oversleep_inline() -> None:
+    """Sleep past the time limit on the shared event loop."""
+    await asyncio.sleep(60)
+
+
+@tool(timeout_s=0.3)
+async def be_stubborn_inline() -> None:
+    """Swallow every cancellation, for ever."""
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            continue
+
+
+@tool(timeout_s=0.3)
+async def block_the_loop(seconds: float) -> str:
+    """What async functions must not do."""
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "blocked"
+
+
+@tool(max_attempts=3, retry_on=ConnectionError)
+def succeed_at_last(path: str, how: str) -> str:
+    """Fail twice in a way that passes."""
+    _note(path)
+    if current_call().attempt < 3:
+        raise Retry("Not yet.", after_s=0.1) if how == "retry" else ConnectionError("Not yet.")
+    return "at last"
+
+
+@tool
+def tell_about_the_call() -> dict[str, Any]:
+    """Say what the call knows of itself, and how far it is."""
+    call = current_call()
+    call.progress("half way", 0.5)
+    call.progress("too soon to be told")
+    return {"ids": [call.thread_id, call.run_id, call.call_id], "left_s": call.left_s}
+
+
+@tool
+async def tell_about_the_call_inline() -> dict[str, Any]:
+    """The same on the shared event loop."""
+    told: dict[str, Any] = tell_about_the_call()
+    await asyncio.sleep(0.1)
+    return told
+
+
+@tool(side_effects="none")
+def give_one_of(shape: str) -> dict[str, Any]:
+    """Return an object with this key."""
+    return {shape: 1}
+
+
+async def _leave() -> None:
+    raise SystemExit
 
 
 def leave_a_mark(*_: object) -> None:

@@ -1,0 +1,159 @@
+"""Async tools share one process and one event loop, and cannot harm each other."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.commands import Cancel
+from orchestrator.dispatch.queues import queue_report
+from orchestrator.records import CallState
+from orchestrator.shell import change_run
+from tests.waiting import until
+from tests.workers.scene import Asked, Scene, noted
+from tests.workers.test_loss import settled_by_timers
+
+QUEUE = "tools-io"
+
+
+async def started(*asked: Asked) -> None:
+    """Returns once all of these calls are under way."""
+
+    async def look() -> bool:
+        states = [(await one.now()).state for one in asked]
+        return all(state is CallState.STARTED for state in states)
+
+    await until(look)
+
+
+async def took_s(scene: Scene) -> float:
+    """How long two hundred calls of a second take, from the first claim to the last answer."""
+    asked = [
+        one for _ in range(20) for one in await scene.ask_many([("wait", {"seconds": 1})] * 10)
+    ]
+    calls = [await one.settled() for one in asked]
+    assert {call.state for call in calls} == {CallState.SUCCEEDED}
+    first = min(call.started_ms or 0 for call in calls)
+    return (max(call.finished_ms or 0 for call in calls) - first) / 1000
+
+
+async def test_two_hundred_calls_of_a_second_take_less_than_two(scene: Scene) -> None:
+    scene.start_worker(QUEUE, RUNSTATE_LOG_LEVEL="WARNING")
+    await (await scene.ask("wait", seconds=0)).settled()
+    times_s: list[float] = []
+    while not times_s or (min(times_s) >= 2 and len(times_s) < 4):  # the machine may be busy
+        times_s.append(await took_s(scene))
+    assert min(times_s) < 2, times_s
+
+
+async def test_many_calls_of_one_run_are_done_at_once(scene: Scene) -> None:
+    scene.start_worker(QUEUE)
+    asked = await scene.ask_many([("wait", {"seconds": 0.5})] * 100)
+    calls = [await one.settled() for one in asked]
+    assert {call.state for call in calls} == {CallState.SUCCEEDED}
+    assert {call.attempts for call in calls} == {1}
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told to stop", "the stop is lost"])
+async def test_a_cancel_stops_the_calls_of_that_run_only(scene: Scene, is_told: bool) -> None:
+    worker = scene.start_worker(QUEUE)
+    other = await scene.ask("wait", seconds=4)
+    asked = await scene.ask("count_and_wait_inline", path=str(scene.notes), seconds=60)
+    await started(other, asked)
+    await noted(scene.notes)
+    await change_run(scene.store, asked.ref, Cancel(5_000))
+    if is_told:
+        await scene.deliver()
+    await noted(Path(f"{scene.notes}-cancelled"))
+    assert (await asked.now()).state is CallState.CANCELLED
+    assert (await other.now()).state is CallState.STARTED
+    assert (await other.settled()).state is CallState.SUCCEEDED
+    assert worker.poll() is None
+
+
+async def test_however_a_tool_ends_there_is_an_answer_and_the_others_go_on(scene: Scene) -> None:
+    worker = scene.start_worker(QUEUE)
+    sound = await scene.ask("wait", seconds=2)
+    kinds = {
+        ("raise_inline", "exit"): "exception",
+        ("raise_inline", "cancelled"): "exception",
+        ("raise_inline", "error"): "exception",
+        ("oversleep_inline", ""): "timeout",
+    }
+    for (name, kind), wanted in kinds.items():
+        asked = await scene.ask(name, **({"kind": kind} if kind else {}))
+        assert (await asked.output())["error"]["type"] == wanted, (name, kind)
+    await (await scene.ask("break_the_loop")).settled()
+    assert (await sound.settled()).state is CallState.SUCCEEDED
+    assert worker.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("be_stubborn_inline", {}), ("block_the_loop", {"seconds": 9})]
+)
+async def test_a_tool_that_cannot_be_interrupted_is_answered_for_and_fenced(
+    scene: Scene, name: str, arguments: dict[str, float]
+) -> None:
+    worker = scene.start_worker(QUEUE)
+    asked = await scene.ask(name, **arguments)
+    assert (await asked.output())["error"]["type"] == "timeout"
+    sound = await scene.ask("wait", seconds=0)
+    assert (await sound.settled()).state is CallState.SUCCEEDED
+    assert worker.poll() is None
+
+
+async def test_a_killed_worker_loses_its_calls_and_what_is_harmless_is_done_again(
+    scene: Scene,
+) -> None:
+    worker = scene.start_worker(QUEUE)
+    harmless = await scene.ask("wait", seconds=1)
+    once = await scene.ask("count_and_wait_inline", path=str(scene.notes), seconds=60)
+    await started(harmless, once)
+    worker.kill()
+    scene.start_worker(QUEUE)
+    assert (await settled_by_timers(harmless)).attempts == 2
+    assert (await settled_by_timers(once)).state is CallState.UNKNOWN
+    assert len(await noted(scene.notes)) == 1
+
+
+async def test_sigterm_lets_the_calls_end(scene: Scene) -> None:
+    worker = scene.start_worker(QUEUE)
+    asked = [await scene.ask("wait", seconds=1.5) for _ in range(5)]
+    await started(*asked)
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+    assert {(await one.now()).state for one in asked} == {CallState.SUCCEEDED}
+    assert await scene.store.present("worker") == ()
+
+
+@pytest.mark.parametrize(
+    ("queue", "name"), [(QUEUE, "count_and_wait_inline"), ("tools", "count_and_wait")]
+)
+async def test_calls_that_outlast_the_grace_time_are_ended_and_said_to_be_lost(
+    scene: Scene, queue: str, name: str
+) -> None:
+    worker = scene.start_worker(queue, RUNSTATE_WORKER_GRACE_S="1")
+    asked = await scene.ask(name, path=str(scene.notes), seconds=60)
+    await noted(scene.notes)
+    worker.terminate()
+    assert (await asked.settled()).state is CallState.UNKNOWN
+    assert worker.wait(timeout=10) == 0
+
+
+async def test_the_books_of_the_queue_say_what_runs(scene: Scene) -> None:
+    scene.start_worker(QUEUE)
+    asked = [await scene.ask("wait", seconds=2) for _ in range(3)]
+    await started(*asked)
+
+    async def look() -> bool:
+        (report,) = (x for x in queue_report(scene.queue) if x.name == QUEUE)
+        return (report.depth, report.started, report.workers[0].state) == (0, 3, "busy")
+
+    await until(look)
+    for one in asked:
+        await one.settled()
+
+    async def is_done_with() -> bool:
+        (report,) = (x for x in queue_report(scene.queue) if x.name == QUEUE)
+        return (report.started, scene.queue.llen(f"rq:queue:{QUEUE}:intermediate")) == (0, 0)
+
+    await until(is_done_with)
