@@ -2,16 +2,32 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
-from api import assistants, health, messages, ops, runs, steps, threads
+from api import (
+    assistants,
+    health,
+    messages,
+    migration,
+    ops,
+    runs,
+    steps,
+    threads,
+    tool_calls,
+    turns,
+)
 from api.connection import Connect, StoreConnection
+from api.document import openapi_of
+from api.doorbell import Doorbell
 from api.errors import ErrorEnvelope, on_http_error, on_runstate_error
 from api.gate import Gate
+from api.streaming import routes as streaming
+from api.streaming.readers import Readers
 from api.validation import on_validation_error
 from orchestrator.dispatch.job_format import queue_client
 from orchestrator.errors import RunstateError
@@ -26,11 +42,11 @@ def create_app(settings: Settings, connect: Connect) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with connection.held():
+        async with connection.held(), doorbell.hung(connection):
             yield
         app.state.queue_client.close()
 
-    connection = StoreConnection(connect)
+    connection, doorbell = StoreConnection(connect), Doorbell()
     app = FastAPI(
         title="Runstate",
         description="Assistants-style runs, self-hosted.",
@@ -40,13 +56,17 @@ def create_app(settings: Settings, connect: Connect) -> FastAPI:
     )
     app.state.settings = settings
     app.state.connection = connection
+    app.state.doorbell = doorbell
+    app.state.readers = Readers(doorbell, settings.keep_alive_s)
     app.state.queue_client = queue_client(settings)
     app.add_middleware(Gate, keys=settings.api_keys)
     app.add_exception_handler(RunstateError, on_runstate_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    for room in (assistants, runs, threads, messages, steps):
+    for room in (assistants, runs, streaming, threads, messages, steps, tool_calls, turns):
         app.include_router(room.router, prefix="/v1", dependencies=[DOCUMENTED_KEY])
-    app.include_router(ops.router, dependencies=[DOCUMENTED_KEY])
+    for room in (ops, migration):
+        app.include_router(room.router, dependencies=[DOCUMENTED_KEY])
     app.include_router(health.router)
+    app.openapi = partial(openapi_of, app)  # type: ignore[method-assign]
     return app

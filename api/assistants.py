@@ -5,23 +5,29 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from api.answers import answer
+from api.attempts import AttemptDep, RepetitionDep, delete_once
 from api.bodies import StrictRoute
 from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
 from api.requests import AssistantFields, CreateAssistant, ModifyAssistant
 from api.shapes import AssistantObject, DeletedObject, assistant_object, deleted_object
+from orchestrator import shell
 from orchestrator.ids import mint
 from orchestrator.records import Assistant
+from orchestrator.repetition import AlreadyDone
 
 router = APIRouter(prefix="/assistants", tags=["assistants"], route_class=StrictRoute)
 
 
 @router.post("", response_model=AssistantObject)
-async def create_assistant(body: CreateAssistant, store: StoreDep) -> Response:
+async def create_assistant(body: CreateAssistant, store: StoreDep, attempt: AttemptDep) -> Response:
     """Create an assistant."""
     fields = _fields(body) | {"id": mint("asst"), "created_ms": await store.now_ms()}
     assistant = Assistant.model_validate(fields)
-    await store.put_assistant(assistant, is_new=True)
+    try:
+        await shell.create_assistant(store, assistant, attempt)
+    except AlreadyDone as done:
+        assistant = await store.get_assistant(done.made)
     return answer(assistant_object(assistant))
 
 
@@ -49,9 +55,15 @@ async def modify_assistant(assistant_id: str, body: ModifyAssistant, store: Stor
 
 
 @router.delete("/{assistant_id}", response_model=DeletedObject)
-async def delete_assistant(assistant_id: str, store: StoreDep) -> Response:
+async def delete_assistant(
+    assistant_id: str, store: StoreDep, is_repetition: RepetitionDep
+) -> Response:
     """Delete an assistant. Its threads, runs and messages stay."""
-    await store.delete_assistant(assistant_id)
+    await delete_once(
+        store.delete_assistant(assistant_id),
+        is_repetition=is_repetition,
+        is_gone=lambda: store.is_deleted("assistant", assistant_id),
+    )
     return answer(deleted_object(assistant_id, "assistant"))
 
 

@@ -32,6 +32,7 @@ class StoreConnection:
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._store: Store | None = None
+        self._is_open = asyncio.Event()
 
     @property
     def store(self) -> Store:
@@ -39,6 +40,11 @@ class StoreConnection:
         if self._store is None:
             raise StoreUnavailable("The store has not been reached yet.")
         return self._store
+
+    async def opened(self) -> Store:
+        """The open store, however long that takes."""
+        await self._is_open.wait()
+        return self.store
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -62,6 +68,7 @@ class StoreConnection:
                     told = str(error)
                     log.warning("store.not_reached", reason=told)
                 await asyncio.sleep(RETRY_S)
+        self._is_open.set()
 
 
 async def _store_of(request: Request) -> Store:

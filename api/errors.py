@@ -75,6 +75,14 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
     e.MessageWhileBusy: Wire(
         400, lambda x: f"Can't add messages to {x.thread_id} while a run {x.run_id} is active."
     ),
+    e.TooManyWaiting: Wire(
+        400,
+        lambda x: (
+            f"Thread {x.thread_id} has the active run {x.run_id}, and as much waits for its end as"
+            " may. Try again when some of it has been served."
+        ),
+        code="too_many_waiting",
+    ),
     e.NotAcceptingOutputs: Wire(
         400, lambda x: f'Runs in status "{x.status}" do not accept tool outputs.'
     ),
@@ -82,6 +90,14 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
     e.CallNotOpen: Wire(400, str),
     e.StaleTurn: Wire(400, str),
     e.NotFound: Wire(404, lambda x: f"No {x.kind} found with id '{x.object_id}'."),
+    e.LogExpired: Wire(
+        410,
+        lambda x: (
+            f"The events of {x.run_id} are not kept any more. The run, its steps and its messages"
+            " can still be read."
+        ),
+        code="event_log_expired",
+    ),
     e.StaleRevision: Wire(503, _hidden, SERVER_ERROR, retry_after_s=1),
     e.StoreUnavailable: Wire(
         503,
@@ -91,6 +107,13 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
         retry_after_s=1,
     ),
     e.StoreMismatch: Wire(500, _hidden, SERVER_ERROR),
+    e.ServerStopping: Wire(
+        503,
+        lambda _: "This server process is stopping; the run goes on. Ask again.",
+        SERVER_ERROR,
+        "server_stopping",
+        retry_after_s=1,
+    ),
     e.IllegalTransition: Wire(500, _hidden, SERVER_ERROR),
     e.ModelError: Wire(500, _hidden, SERVER_ERROR),
 }
@@ -106,23 +129,29 @@ def problem(
     return _enveloped(status, detail, headers)
 
 
-def wire_response(error: e.RunstateError) -> Response:
-    """The response to one of our own errors."""
-    wire = TABLE[type(error)]
-    detail = ErrorDetail(
+def error_detail(error: Exception) -> ErrorDetail:
+    """What clients are told of an error: of one that nobody foresaw, only that it was ours."""
+    wire = TABLE.get(type(error))  # type: ignore[arg-type]  # others are simply not in it
+    if wire is None:
+        return ErrorDetail(message=OUR_FAULT_TEXT, type=SERVER_ERROR, param=None, code=None)
+    return ErrorDetail(
         message=wire.text(error),
         type=wire.type,
         param=getattr(error, "param", None),
         code=getattr(error, "wire_code", wire.code),
     )
+
+
+def wire_response(error: e.RunstateError) -> Response:
+    """The response to one of our own errors."""
+    wire = TABLE[type(error)]
     retry = {"Retry-After": str(wire.retry_after_s)} if wire.retry_after_s else None
-    return _enveloped(wire.status, detail, retry)
+    return _enveloped(wire.status, error_detail(error), retry)
 
 
 def server_error() -> Response:
     """The response to anything that nobody foresaw; the traceback goes to the log only."""
-    detail = ErrorDetail(message=OUR_FAULT_TEXT, type=SERVER_ERROR, param=None, code=None)
-    return _enveloped(500, detail, None)
+    return _enveloped(500, error_detail(Exception()), None)
 
 
 async def on_runstate_error(_: Request, error: Exception) -> Response:

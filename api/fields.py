@@ -34,6 +34,8 @@ Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
 Temperature = Annotated[float, Field(ge=0.0, le=2.0)]
 TopP = Annotated[float, Field(ge=0.0, le=1.0)]
 TokenLimit = Annotated[int, Field(ge=256)]
+IfBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
+"""Ours: what is to be done while a run is active. SDKs send it with ``extra_body``."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 

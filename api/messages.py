@@ -1,4 +1,4 @@
-"""Messages of a thread. None can be added while a run is active."""
+"""Messages of a thread. While a run is active, they are refused or wait, as their client wants."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -6,14 +6,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from api.answers import answer
+from api.attempts import AttemptDep, RepetitionDep, delete_once
 from api.bodies import StrictRoute
-from api.connection import StoreDep
+from api.connection import SettingsDep, StoreDep
 from api.lists import ListObject, Paging, list_object
-from api.requests import CreateMessage, ModifyMetadata, TextPart
+from api.requests import AddMessage, CreateMessage, ModifyMetadata, TextPart
 from api.shapes import DeletedObject, MessageObject, deleted_object, message_object
-from orchestrator.commands import AddMessages, NewMessage
+from orchestrator.commands import AddMessages, IfBusy, NewMessage
 from orchestrator.ids import mint
 from orchestrator.records import Json
+from orchestrator.repetition import AlreadyDone
 from orchestrator.shell import change_thread
 
 router = APIRouter(
@@ -28,11 +30,23 @@ class MessagePaging(Paging):
 
 
 @router.post("", response_model=MessageObject)
-async def create_message(thread_id: str, body: CreateMessage, store: StoreDep) -> Response:
-    """Add a message."""
-    (message,) = new_messages([body])
-    await change_thread(store, thread_id, AddMessages((message,)))
-    return answer(message_object(await store.get_message(thread_id, message.id)))
+async def create_message(
+    thread_id: str, body: AddMessage, store: StoreDep, settings: SettingsDep, attempt: AttemptDep
+) -> Response:
+    """Add a message. While a run is active, ``if_busy`` says what to do; by default it is refused.
+    One that waits can be read and listed when its time has come.
+    """
+    (new,) = new_messages([body])
+    if_busy = IfBusy(body.if_busy or settings.if_busy)
+    watchdog_ms = round(settings.cancel_watchdog_s * 1000)
+    command = AddMessages((new,), if_busy, watchdog_ms)
+    try:
+        added, message_id = await change_thread(store, thread_id, command, attempt), new.id
+    except AlreadyDone as done:
+        added, message_id = (await store.load(thread_id)).aggregate, done.made
+    waiting = (message for one in added.thread.waiting for message in one.messages)
+    message = next((message for message in waiting if message.id == message_id), None)
+    return answer(message_object(message or await store.get_message(thread_id, message_id)))
 
 
 @router.get("", response_model=ListObject[MessageObject])
@@ -40,8 +54,9 @@ async def list_messages(
     thread_id: str, paging: Annotated[MessagePaging, Query()], store: StoreDep
 ) -> Response:
     """List messages, newest first."""
-    await store.load(thread_id)  # an unknown thread has no list, not an empty one
-    page = await store.list_messages(thread_id, paging.query(), paging.run_id)
+    run_id = paging.run_id or None
+    await store.load(thread_id, run_id)  # what is unknown has no list, not an empty one
+    page = await store.list_messages(thread_id, paging.query(), run_id)
     shown = [message_object(message) for message in page.items]
     return answer(list_object(shown, has_more=page.has_more))
 
@@ -62,9 +77,15 @@ async def modify_message(
 
 
 @router.delete("/{message_id}", response_model=DeletedObject)
-async def delete_message(thread_id: str, message_id: str, store: StoreDep) -> Response:
+async def delete_message(
+    thread_id: str, message_id: str, store: StoreDep, is_repetition: RepetitionDep
+) -> Response:
     """Take a message out of the thread; no later turn of the model will see it."""
-    await store.delete_message(thread_id, message_id)
+    await delete_once(
+        store.delete_message(thread_id, message_id),
+        is_repetition=is_repetition,
+        is_gone=lambda: store.is_deleted("message", message_id, thread_id),
+    )
     return answer(deleted_object(message_id, "thread.message"))
 
 

@@ -25,7 +25,8 @@ router = APIRouter(prefix="/ops", tags=["operations"])
 
 SHOWN_OF_CALLS = {
     "id", "name", "executor", "state", "generation", "attempts", "queue", "worker", "created_ms",
-    "started_ms", "finished_ms", "deadline_ms", "error", "late",
+    "dispatched_ms", "started_ms", "finished_ms", "deadline_ms", "progress", "drift",
+    "error", "late",
 }  # fmt: skip
 """What only the ledger knows; arguments and outputs are in the steps."""
 

@@ -7,6 +7,7 @@ from pydantic import Discriminator, Field, Tag
 from api.fields import (
     Body,
     Effort,
+    IfBusy,
     Metadata,
     ResponseFormat,
     Temperature,
@@ -113,12 +114,18 @@ class Attachment(Body):
 
 
 class CreateMessage(Body):
-    """POST /threads/{id}/messages, and the messages of a new thread or run."""
+    """A message of a new thread or run."""
 
     role: Literal["user", "assistant"]
     content: Content
     attachments: list[Attachment] | None = None
     metadata: Metadata | None = None
+
+
+class AddMessage(CreateMessage):
+    """POST /threads/{id}/messages."""
+
+    if_busy: IfBusy | None = None
 
 
 class Changes(Body):
@@ -175,6 +182,7 @@ class RunFields(Body):
 class CreateRun(RunFields):
     """POST /threads/{id}/runs."""
 
+    if_busy: IfBusy | None = None
     additional_instructions: Text | None = None
     additional_messages: list[CreateMessage] | None = None
 

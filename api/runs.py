@@ -1,12 +1,17 @@
 """Runs: create, read, change, cancel, and the outputs that a run waits for."""
 
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from api.answers import answer
+from api.attempts import AttemptDep
 from api.bodies import StrictRoute
 from api.connection import SettingsDep, StoreDep
+from api.doorbell import DoorbellDep
+from api.holding import held_view, hold_of
 from api.lists import ListObject, PagingQuery, list_object
 from api.messages import new_messages
 from api.requests import (
@@ -18,14 +23,24 @@ from api.requests import (
     RunFields,
     SubmitToolOutputs,
 )
-from api.shapes import RunObject, run_object
+from api.shapes import RunObject, run_object, thread_object
+from api.streaming.frames import frame
+from api.streaming.routes import MAY_STREAM, ReadersDep, stream_from_start, stream_on
 from api.threads import new_thread
 from orchestrator import commands
 from orchestrator.errors import InvalidValue, OversizedValue
 from orchestrator.ids import mint
 from orchestrator.records import Aggregate, Assistant, RunSpec
+from orchestrator.repetition import AlreadyDone
 from orchestrator.settings import Settings
-from orchestrator.shell import change_run, change_thread, create_thread, is_overdue, view_run
+from orchestrator.shell import (
+    change_run,
+    change_thread,
+    create_thread,
+    expire,
+    is_overdue,
+    view_run,
+)
 from orchestrator.store import RunRef, RunView, Store
 
 POLL_AFTER: Final = {"openai-poll-after-ms": "100"}
@@ -38,25 +53,49 @@ _INHERITED: Final = set(RunSpec.model_fields) & set(Assistant.model_fields)
 router = APIRouter(prefix="/threads", tags=["runs"], route_class=StrictRoute)
 
 
-@router.post("/runs", response_model=RunObject)
+@router.post("/runs", response_model=RunObject, responses=MAY_STREAM)
 async def create_thread_and_run(
-    body: CreateThreadAndRun, store: StoreDep, settings: SettingsDep
+    body: CreateThreadAndRun,
+    store: StoreDep,
+    settings: SettingsDep,
+    readers: ReadersDep,
+    attempt: AttemptDep,
 ) -> Response:
     """Create a thread and run it."""
     thread = body.thread or CreateThread()
     command = await _creation(store, settings, body, messages=thread.messages)
-    return _shown(await create_thread(store, new_thread(thread), command))
+    change = create_thread(store, new_thread(thread), command, attempt)
+    made = await _made(store, change, command.run_id)
+    if body.stream:
+        return stream_from_start(
+            readers, store, made, frame("thread.created", thread_object(made.thread))
+        )
+    return _shown(made)
 
 
-@router.post("/{thread_id}/runs", response_model=RunObject)
-async def create_run(
-    thread_id: str, body: CreateRun, store: StoreDep, settings: SettingsDep
+@router.post("/{thread_id}/runs", response_model=RunObject, responses=MAY_STREAM)
+async def create_run(  # noqa: PLR0913, PLR0917
+    thread_id: str,
+    body: CreateRun,
+    store: StoreDep,
+    settings: SettingsDep,
+    readers: ReadersDep,
+    attempt: AttemptDep,
 ) -> Response:
-    """Run a thread. Refused while another run of it is active; then nothing is added to it."""
+    """Run a thread. While another run of it is active, ``if_busy`` says what to do; by default the
+    run is refused and nothing is added to the thread.
+    """
     command = await _creation(
         store, settings, body, body.additional_messages, body.additional_instructions
     )
-    return _shown(await change_thread(store, thread_id, command))
+    command = replace(
+        command,
+        if_busy=commands.IfBusy(body.if_busy or settings.if_busy),
+        watchdog_ms=round(settings.cancel_watchdog_s * 1000),
+    )
+    change = change_thread(store, thread_id, command, attempt)
+    made = await _made(store, change, command.run_id)
+    return stream_from_start(readers, store, made) if body.stream else _shown(made)
 
 
 @router.get("/{thread_id}/runs", response_model=ListObject[RunObject])
@@ -69,45 +108,77 @@ async def list_runs(thread_id: str, paging: PagingQuery, store: StoreDep) -> Res
 
 
 @router.get("/{thread_id}/runs/{run_id}", response_model=RunObject)
-async def get_run(thread_id: str, run_id: str, store: StoreDep) -> Response:
-    """Get a run."""
-    view = await view_run(store, RunRef(thread_id, run_id))
-    return answer(_object(view), headers=POLL_AFTER)
+async def get_run(
+    thread_id: str, run_id: str, request: Request, store: StoreDep, doorbell: DoorbellDep
+) -> Response:
+    """Get a run. With ``Prefer: wait=N``, as soon as its status changes or after N seconds."""
+    ref, hold = RunRef(thread_id, run_id), hold_of(request.headers)
+    if hold is None:
+        return answer(_object(await view_run(store, ref)), headers=POLL_AFTER)
+    view = await held_view(store, ref, doorbell, request, hold.timeout_s)
+    return answer(_object(view), headers=hold.headers)
 
 
 @router.post("/{thread_id}/runs/{run_id}", response_model=RunObject)
 async def modify_run(
-    thread_id: str, run_id: str, body: ModifyMetadata, store: StoreDep
+    thread_id: str, run_id: str, body: ModifyMetadata, store: StoreDep, attempt: AttemptDep
 ) -> Response:
     """Replace the metadata, in every status."""
     ref = RunRef(thread_id, run_id)
     if "metadata" not in body.model_fields_set:
         return answer(_object(await view_run(store, ref)))
-    return _shown(await change_run(store, ref, commands.ModifyRun(body.metadata or {})))
+    change = change_run(store, ref, commands.ModifyRun(body.metadata or {}), attempt)
+    return _shown(await _made(store, change, run_id))
 
 
 @router.post("/{thread_id}/runs/{run_id}/cancel", response_model=RunObject)
 async def cancel_run(
-    thread_id: str, run_id: str, store: StoreDep, settings: SettingsDep
+    thread_id: str, run_id: str, store: StoreDep, settings: SettingsDep, attempt: AttemptDep
 ) -> Response:
     """Ask a run to stop. What was committed before it stops stays."""
     command = commands.Cancel(watchdog_ms=round(settings.cancel_watchdog_s * 1000))
-    return _shown(await change_run(store, RunRef(thread_id, run_id), command))
+    change = change_run(store, RunRef(thread_id, run_id), command, attempt)
+    return _shown(await _made(store, change, run_id))
 
 
-@router.post("/{thread_id}/runs/{run_id}/submit_tool_outputs", response_model=RunObject)
-async def submit_tool_outputs(
-    thread_id: str, run_id: str, body: SubmitToolOutputs, store: StoreDep
+@router.post(
+    "/{thread_id}/runs/{run_id}/submit_tool_outputs",
+    response_model=RunObject,
+    responses=MAY_STREAM,
+)
+async def submit_tool_outputs(  # noqa: PLR0913, PLR0917
+    thread_id: str,
+    run_id: str,
+    body: SubmitToolOutputs,
+    store: StoreDep,
+    readers: ReadersDep,
+    attempt: AttemptDep,
 ) -> Response:
     """Answer all calls that the run waits for, in one request, in any order."""
-    _refuse_streaming(body.stream)
     for index, given in enumerate(body.tool_outputs):
         size_bytes = len(given.output.encode())
         if size_bytes > MAX_OUTPUT_BYTES:
             raise OversizedValue(f"tool_outputs[{index}].output", MAX_OUTPUT_BYTES, size_bytes)
     outputs = tuple((given.tool_call_id, given.output) for given in body.tool_outputs)
     command = commands.SubmitOutputs(outputs)
-    return _shown(await change_run(store, RunRef(thread_id, run_id), command))
+    change = change_run(store, RunRef(thread_id, run_id), command, attempt)
+    changed = await _made(store, change, run_id)
+    if body.stream:
+        return await stream_on(readers, store, changed, frozenset(dict(outputs)))
+    return _shown(changed)
+
+
+async def _made(store: Store, change: Awaitable[Aggregate], run_id: str) -> Aggregate:
+    """The run after the change; as it is now, if an earlier try of the request has made the change
+    or if the run waits for the one that is active.
+    """
+    try:
+        changed = await change
+    except AlreadyDone as done:
+        return await expire(store, RunRef(done.thread_id, done.made))
+    if changed.run is None or changed.run.id != run_id:
+        return (await store.load(changed.thread.id, run_id)).aggregate
+    return changed
 
 
 async def on_time(store: Store, view: RunView) -> RunView:
@@ -125,9 +196,8 @@ async def _creation(
     additional_instructions: str | None = None,
 ) -> commands.CreateRun:
     """The command that creates the run. Raises ``NotFound`` for the assistant."""
-    _refuse_streaming(body.stream)
     assistant = await store.get_assistant(body.assistant_id)
-    spec = _spec(assistant, body, additional_instructions, settings.max_turns)
+    spec = _spec(assistant, body, additional_instructions, settings)
     _refuse_foreign_tools(spec)
     return commands.CreateRun(
         run_id=mint("run"),
@@ -139,7 +209,7 @@ async def _creation(
 
 
 def _spec(
-    assistant: Assistant, body: RunFields, additional_instructions: str | None, max_turns: int
+    assistant: Assistant, body: RunFields, additional_instructions: str | None, settings: Settings
 ) -> RunSpec:
     """The assistant's defaults, with what the run was given in their place."""
     fields = assistant.model_dump(include=_INHERITED)
@@ -150,7 +220,7 @@ def _spec(
     }
     texts = (fields["instructions"], additional_instructions)
     fields["instructions"] = "\n".join(text for text in texts if text)
-    return RunSpec.model_validate(fields | {"max_turns": max_turns})
+    return RunSpec.model_validate(fields | settings.limits_of_runs(fields["model"]))
 
 
 def _refuse_foreign_tools(spec: RunSpec) -> None:
@@ -162,12 +232,6 @@ def _refuse_foreign_tools(spec: RunSpec) -> None:
             "tools",
             "unsupported_tool",
         )
-
-
-def _refuse_streaming(stream: bool | None) -> None:
-    if stream:
-        text = "Streaming is not available yet. Create the run without 'stream' and poll it."
-        raise InvalidValue(text, "stream", "unsupported_value")
 
 
 def _object(view: RunView) -> RunObject:

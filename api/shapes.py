@@ -209,7 +209,7 @@ def run_object(run: Run, spec: RunSpec, calls: Iterable[ToolCall]) -> RunObject:
         cancelled_at=_seconds(run.cancelled_ms),
         failed_at=_seconds(run.failed_ms),
         completed_at=_seconds(run.completed_ms),
-        incomplete_details=_reason(run.incomplete_reason),
+        incomplete_details=_incomplete(run),
         model=spec.model,
         instructions=spec.instructions,
         tools=list(spec.tools),
@@ -302,6 +302,12 @@ def _usage(usage: Usage | None) -> UsageObject | None:
 
 def _seconds(time_ms: int | None) -> int | None:
     return None if time_ms is None else time_ms // 1000
+
+
+def _incomplete(run: Run) -> Json | None:
+    """The reason in the API's word, and ours in a sentence beside it."""
+    details = _reason(run.incomplete_reason)
+    return details | {"message": run.incomplete_message} if details else None
 
 
 def _reason(reason: str | None) -> Json | None:

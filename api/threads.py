@@ -1,31 +1,36 @@
 """Threads: conversations that runs read and write."""
 
-from contextlib import suppress
-
 from fastapi import APIRouter, Response
 
 from api.answers import answer
+from api.attempts import AttemptDep, RepetitionDep, delete_once
 from api.bodies import StrictRoute
 from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
 from api.messages import new_messages
 from api.requests import CreateThread, ModifyThread
 from api.shapes import DeletedObject, ThreadObject, deleted_object, thread_object
-from orchestrator.commands import AddMessages, Cancel, ConfirmCancel
-from orchestrator.errors import NotNow
+from orchestrator import shell
+from orchestrator.commands import AddMessages
 from orchestrator.ids import mint
 from orchestrator.records import Thread
-from orchestrator.shell import change_run, create_thread
-from orchestrator.store import RunRef, Store
+from orchestrator.repetition import AlreadyDone
+from orchestrator.shell import create_thread
 
 router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
 
 
 @router.post("", response_model=ThreadObject)
-async def make_thread(store: StoreDep, body: CreateThread | None = None) -> Response:
+async def make_thread(
+    store: StoreDep, attempt: AttemptDep, body: CreateThread | None = None
+) -> Response:
     """Create a thread, with messages if any are given."""
     body = body or CreateThread()
-    made = await create_thread(store, new_thread(body), AddMessages(new_messages(body.messages)))
+    command = AddMessages(new_messages(body.messages))
+    try:
+        made = await create_thread(store, new_thread(body), command, attempt)
+    except AlreadyDone as done:
+        made = (await store.load(done.thread_id)).aggregate
     return answer(thread_object(made.thread))
 
 
@@ -51,23 +56,16 @@ async def modify_thread(thread_id: str, body: ModifyThread, store: StoreDep) -> 
 
 
 @router.delete("/{thread_id}", response_model=DeletedObject)
-async def delete_thread(thread_id: str, store: StoreDep) -> Response:
-    """Delete a thread with everything of it. An active run is cancelled first."""
-    await _end_active_run(store, thread_id)
-    await store.delete_thread(thread_id)
+async def delete_thread(thread_id: str, store: StoreDep, is_repetition: RepetitionDep) -> Response:
+    """Delete a thread with everything of it. Its active run and those that wait are cancelled."""
+    await delete_once(
+        shell.delete_thread(store, thread_id),
+        is_repetition=is_repetition,
+        is_gone=lambda: store.is_deleted("thread", thread_id),
+    )
     return answer(deleted_object(thread_id, "thread"))
 
 
 def new_thread(body: CreateThread) -> Thread:
     """The thread that is asked for; the store sets its time."""
     return Thread(id=mint("thread"), created_ms=0, **body.changes())
-
-
-async def _end_active_run(store: Store, thread_id: str) -> None:
-    """Stops the run's calls and its engine; whoever ends the run in between does as well."""
-    run_id = (await store.load(thread_id)).aggregate.thread.active_run_id
-    if run_id is None:
-        return
-    for command in (Cancel(watchdog_ms=0), ConfirmCancel()):
-        with suppress(NotNow):
-            await change_run(store, RunRef(thread_id, run_id), command)

@@ -5,19 +5,23 @@ The SDK checks every answer strictly against its own models, so each test is a s
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from openai import AsyncOpenAI
 from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
 from pydantic import SecretStr
+from starlette.types import ASGIApp
 
 from api.app import create_app
 from api.connection import Connect
+from api.doorbell import Doorbell
+from api.server import Server
 from orchestrator.settings import Settings
 from orchestrator.store import Store
 from tests.http.driver import Driver
@@ -26,14 +30,22 @@ from tests.http.driver import Driver
 @asynccontextmanager
 async def serve(settings: Settings, connect: Connect) -> AsyncIterator[str]:
     """The api on a free port; gives its address."""
+    app = create_app(settings, connect)
+    async with serve_app(app, on_stop=app.state.doorbell.close) as address:
+        yield address
+
+
+@asynccontextmanager
+async def serve_app(app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
+    """The application on a free port; gives its address."""
     config = uvicorn.Config(
-        create_app(settings, connect),
+        app,
         port=0,
         log_config=None,
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
+    server = Server(config, on_stop)
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.wait({serving}, timeout=0.01)
@@ -57,11 +69,23 @@ def settings(redis_url: SecretStr) -> Settings:
 
 
 @pytest.fixture
-async def address(settings: Settings, store: Store) -> AsyncIterator[str]:
+def app(settings: Settings, store: Store) -> FastAPI:
     async def connect() -> Store:
         return store
 
-    async with serve(settings, connect) as address:
+    return create_app(settings, connect)
+
+
+@pytest.fixture
+def doorbell(app: FastAPI) -> Doorbell:
+    """What the api's waiting readers listen to."""
+    doorbell: Doorbell = app.state.doorbell
+    return doorbell
+
+
+@pytest.fixture
+async def address(app: FastAPI, doorbell: Doorbell) -> AsyncIterator[str]:
+    async with serve_app(app, on_stop=doorbell.close) as address:
         yield address
 
 

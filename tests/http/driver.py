@@ -12,6 +12,7 @@ from orchestrator.commands import (
     ClaimCall,
     Command,
     CreateRun,
+    OpenMessage,
     Outcome,
     ProposedCall,
     StartTurn,
@@ -59,11 +60,21 @@ class Driver:
         await self._turn(run, text, proposed, Stop.TOOLS, tools=tools, usage=usage)
         return tuple(call.call_id for call in proposed)
 
+    async def speaks(self, run: Run) -> None:
+        """The model begins to speak, which clients are not shown as a new status."""
+        loaded = await self._store.load(run.thread_id, run.id)
+        opening = OpenMessage(_generation(loaded.aggregate), mint("msg"), mint("step"))
+        await self._do(run, opening)
+
     async def answers(
         self, run: Run, text: str, *, stop: Stop = Stop.DONE, usage: Usage | None = None
     ) -> None:
         """The model gives its answer."""
         await self._turn(run, text, (), stop, usage=usage)
+
+    async def refuses(self, run: Run, refusal: str) -> None:
+        """The model declines to answer."""
+        await self._turn(run, None, (), Stop.DONE, refusal=refusal)
 
     async def fails(self, run: Run) -> None:
         """The model cannot be asked."""
@@ -102,6 +113,7 @@ class Driver:
         *,
         tools: Mapping[str, ToolSpec] | None = None,
         usage: Usage | None = None,
+        refusal: str | None = None,
     ) -> None:
         started = await self.starts(run)
         result = TurnResult(
@@ -114,6 +126,7 @@ class Driver:
             message_step_id=mint("step"),
             calls_step_id=mint("step"),
             tools=tools or {},
+            refusal=refusal,
         )
         await self._do(run, result)
 

@@ -179,3 +179,59 @@ async def test_a_run_that_speaks_calls_and_speaks_again_is_told_in_order(
     first = oldest.data[0].step_details
     assert first.type == "message_creation"
     assert first.message_creation.message_id == written.data[0].id
+
+
+async def test_a_walk_goes_on_from_a_message_that_was_deleted_meanwhile(
+    client: AsyncOpenAI, http: httpx2.AsyncClient, full: Thread
+) -> None:
+    path = f"/v1/threads/{full.id}/messages"
+    last = (await page(http, path, limit=7))["last_id"]
+    await client.beta.threads.messages.delete(last, thread_id=full.id)
+    assert numbers(await page(http, path, limit=7, after=last)) == list(range(37, 30, -1))
+    assert numbers(await page(http, path, limit=7, before=last)) == list(range(44, 38, -1))
+
+
+async def test_a_walk_goes_on_from_a_deleted_assistant_or_thread(
+    client: AsyncOpenAI, http: httpx2.AsyncClient
+) -> None:
+    for kind, made in (
+        ("assistants", [await client.beta.assistants.create(model="m") for _ in range(4)]),
+        ("threads", [await client.beta.threads.create() for _ in range(4)]),
+    ):
+        await http.delete(f"/v1/{kind}/{made[1].id}")
+        body = await page(http, f"/v1/{kind}", after=made[1].id, order="asc")
+        assert [one["id"] for one in body["data"]] == [made[2].id, made[3].id]
+
+
+async def test_a_walk_shows_once_what_is_there_throughout(
+    client: AsyncOpenAI, full: Thread
+) -> None:
+    seen: list[str] = []
+    messages = client.beta.threads.messages
+    page = await messages.list(full.id, limit=5)
+    kept = {message.id async for message in messages.list(full.id)}
+    while True:
+        seen += [message.id for message in page.data]
+        await messages.create(full.id, role="user", content="-1")
+        for gone in (page.data[0].id, page.data[-1].id):
+            await messages.delete(gone, thread_id=full.id)
+            kept.discard(gone)
+        if not page.has_more:
+            break
+        page = await page.get_next_page()
+    assert [len(seen), len(set(seen)), kept - set(seen)] == [45, 45, set()]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_the_messages_of_a_run_are_its_own(
+    client: AsyncOpenAI, http: httpx2.AsyncClient, driver: Driver, run: Run, order: str
+) -> None:
+    await client.beta.threads.create(messages=[{"role": "user", "content": "7"}])
+    await driver.answers(run, "42")
+    path = f"/v1/threads/{run.thread_id}/messages"
+    assert numbers(await page(http, path, run_id=run.id, order=order)) == [42]
+    other = await client.beta.threads.create(messages=[{"role": "user", "content": "8"}])
+    for thread_id, run_id in ((other.id, run.id), (run.thread_id, "run_x")):
+        answer = await http.get(f"/v1/threads/{thread_id}/messages", params={"run_id": run_id})
+        assert answer.status_code == 404
+        assert answer.json()["error"]["message"] == f"No run found with id '{run_id}'."

@@ -263,17 +263,6 @@ async def test_reading_a_run_says_when_to_read_it_again(http: httpx2.AsyncClient
     assert response.headers["openai-poll-after-ms"].isdecimal()
 
 
-async def test_streaming_is_refused_with_a_sentence_and_nothing_happens(
-    client: AsyncOpenAI, http: httpx2.AsyncClient, assistant: Assistant, thread: Thread
-) -> None:
-    response = await http.post(
-        f"/v1/threads/{thread.id}/runs", json={"assistant_id": assistant.id, "stream": True}
-    )
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "stream"
-    assert (await client.beta.threads.runs.list(thread.id)).data == []
-
-
 async def test_a_second_cancel_of_a_queued_run_is_refused(client: AsyncOpenAI, run: Run) -> None:
     cancelled = await client.beta.threads.runs.cancel(run.id, thread_id=run.thread_id)
     assert (cancelled.status, cancelled.expires_at) == ("cancelled", None)

@@ -1,0 +1,124 @@
+"""The ledger of a run's tool calls, and what an operator may do with one of them (an extension)."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Response
+
+from api.answers import answer
+from api.bodies import StrictRoute
+from api.connection import StoreDep
+from api.fields import Body
+from api.lists import ListObject, PagingQuery, list_object, page_of
+from api.shapes import answered_seqs
+from orchestrator.commands import RequeueCall, ResolveCall
+from orchestrator.decide.calls import error_text
+from orchestrator.errors import NotFound
+from orchestrator.records import CallState, Json, ToolCall
+from orchestrator.shell import change_run, view_run
+from orchestrator.store import RunRef, Store
+
+ONCE_WARNING: Final = (
+    "This tool's side effects are declared as 'once': if an earlier attempt took effect, it will"
+    " now have been done twice."
+)
+_NOT_SHOWN: Final = {"output_seq"}
+
+router = APIRouter(
+    prefix="/threads/{thread_id}/runs/{run_id}/tool_calls",
+    tags=["tool calls"],
+    route_class=StrictRoute,
+)
+
+
+class FailCall(Body):
+    """POST …/fail: what the model is told."""
+
+    message: str
+
+
+class ResolveWith(Body):
+    """POST …/resolve: the output in the tool's place."""
+
+    output: str
+
+
+@router.get("", response_model=ListObject[Json])
+async def list_tool_calls(
+    thread_id: str, run_id: str, paging: PagingQuery, store: StoreDep
+) -> Response:
+    """List the tool calls of a run as the ledger has them, newest first."""
+    view = await view_run(store, RunRef(thread_id, run_id))
+    page = page_of(view.calls, paging.query())
+    seqs = answered_seqs(page.items)
+    outputs = await store.read_outputs(thread_id, seqs) if seqs else {}
+    shown = [_object(thread_id, run_id, call, outputs.get(call.id)) for call in page.items]
+    return answer(list_object(shown, has_more=page.has_more))
+
+
+@router.get("/{call_id}", response_model=Json)
+async def get_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
+    """Get a tool call, with the whole output where the model was shown a part of it."""
+    return answer(await _shown(store, RunRef(thread_id, run_id), call_id))
+
+
+@router.post("/{call_id}/cancel", response_model=Json)
+async def cancel_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
+    """Stop a call; the model is told, and the run goes on."""
+    text = error_text("cancelled", "An operator has cancelled this call.")
+    command = ResolveCall(call_id, text, CallState.CANCELLED)
+    return await _changed(store, RunRef(thread_id, run_id), command)
+
+
+@router.post("/{call_id}/fail", response_model=Json)
+async def fail_tool_call(
+    thread_id: str, run_id: str, call_id: str, body: FailCall, store: StoreDep
+) -> Response:
+    """Stop a call and tell the model that it failed, in these words."""
+    command = ResolveCall(call_id, error_text("failed", body.message), CallState.FAILED)
+    return await _changed(store, RunRef(thread_id, run_id), command)
+
+
+@router.post("/{call_id}/resolve", response_model=Json)
+async def resolve_tool_call(
+    thread_id: str, run_id: str, call_id: str, body: ResolveWith, store: StoreDep
+) -> Response:
+    """Answer a call in the tool's place."""
+    command = ResolveCall(call_id, body.output)
+    return await _changed(store, RunRef(thread_id, run_id), command)
+
+
+@router.post("/{call_id}/requeue", response_model=Json)
+async def requeue_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
+    """Send an open call to the workers again, whatever its side effects."""
+    return await _changed(store, RunRef(thread_id, run_id), RequeueCall(call_id))
+
+
+async def _changed(store: Store, ref: RunRef, command: ResolveCall | RequeueCall) -> Response:
+    await change_run(store, ref, command)
+    shown = await _shown(store, ref, command.call_id)
+    is_risky = isinstance(command, RequeueCall) and shown["side_effects"] == "once"
+    return answer(shown | ({"warning": ONCE_WARNING} if is_risky else {}))
+
+
+async def _shown(store: Store, ref: RunRef, call_id: str) -> dict[str, Any]:
+    view = await view_run(store, ref)
+    call = next((call for call in view.calls if call.id == call_id), None)
+    if call is None:
+        raise NotFound("tool call", call_id)
+    seqs = answered_seqs([call])
+    outputs = await store.read_outputs(ref.thread_id, seqs) if seqs else {}
+    shown = _object(ref.thread_id, ref.run_id, call, outputs.get(call_id))
+    if call.has_full_output:
+        shown["full_output"] = await store.read_full_output(ref, call_id)
+    return shown
+
+
+def _object(thread_id: str, run_id: str, call: ToolCall, output: str | None) -> dict[str, Any]:
+    """Everything that the ledger knows; ``output`` is what the model was shown."""
+    return {
+        "object": "thread.run.tool_call",
+        "thread_id": thread_id,
+        "run_id": run_id,
+        **call.model_dump(mode="json", exclude=_NOT_SHOWN),
+        "output": output,
+    }

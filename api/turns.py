@@ -1,0 +1,43 @@
+"""Model turns: what a model was shown, what was left out and why, and what came of it."""
+
+from fastapi import APIRouter, Response
+
+from api.answers import answer
+from api.connection import StoreDep
+from orchestrator.errors import NotFound
+from orchestrator.llm.sent import request_body, weights
+from orchestrator.records import Json, Price
+from orchestrator.shell import view_run
+from orchestrator.store import RunRef
+from orchestrator.turn_record import TurnRecord
+
+router = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}/turns", tags=["turns"])
+
+
+@router.get("", response_model=Json)
+async def list_turns(thread_id: str, run_id: str, store: StoreDep) -> Response:
+    """List the turns of a run, in order."""
+    ref = RunRef(thread_id, run_id)
+    view = await view_run(store, ref)
+    lines = [_line(turn, view.spec.price) for turn in await store.read_turns(ref)]
+    return answer({"object": "list", "data": lines})
+
+
+@router.get("/{number}", response_model=Json)
+async def get_turn(thread_id: str, run_id: str, number: int, store: StoreDep) -> Response:
+    """Get a turn, with the request as the provider got it. Entries that are gone are missing."""
+    ref = RunRef(thread_id, run_id)
+    view = await view_run(store, ref)
+    turn = next((turn for turn in await store.read_turns(ref) if turn.turn == number), None)
+    if turn is None:
+        raise NotFound("turn", str(number))
+    entries = await store.read_entries(thread_id)
+    body = request_body(turn, run_id, view.spec, entries)
+    groups = weights(turn, entries)
+    return answer(_line(turn, view.spec.price) | {"groups": groups, "request": body})
+
+
+def _line(turn: TurnRecord, price: Price | None) -> Json:
+    """``cost_usd`` is ``null`` where the price or the usage is unknown."""
+    cost_usd = price.of(turn.usage) if price and turn.usage else None
+    return {"object": "thread.run.turn", **turn.model_dump(mode="json"), "cost_usd": cost_usd}

@@ -1,0 +1,1 @@
+"""Streams of runs over real sockets."""
