@@ -17,10 +17,10 @@ from typing import Any
 from redis.asyncio import Redis
 
 from orchestrator.decisions import (
-    AppendEntry,
     Decision,
     Event,
     EventType,
+    PutEntry,
     SetTimer,
     TimerKey,
     TimerKind,
@@ -110,7 +110,7 @@ def next_change(job: Job, revision: int) -> Job:
         run=new.run,
     )
     timer = SetTimer(TimerKey(TimerKind.TURN_LEASE, 1), at_ms=2_000_000_000_000)
-    effects = (AppendEntry(entry), timer)
+    effects = (PutEntry(entry), timer)
     return Loaded(old, 1, revision, revision), Decision(new, (event,), effects)
 
 

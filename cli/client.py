@@ -1,14 +1,20 @@
 """The HTTP side of the command: JSON in and out, and a sentence when it does not work."""
 
+import asyncio
 import os
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx2
 
-from cli.failure import Failure
+from cli.failure import Failure, Refusal
 
 TIMEOUT_S: Final = 30.0
+
+RECONNECT_AFTER_S: Final = 1.0
+RECONNECTS: Final = 30
+"""So often in a row a stream is taken up again before the server is given up."""
 
 
 def key_from_environment() -> str | None:
@@ -43,6 +49,48 @@ class Client:
         """What the server answers to POST."""
         return await self._exchange("POST", path, json=body)
 
+    async def lines(self, path: str) -> AsyncIterator[str]:
+        """A long answer to GET, line by line."""
+        try:
+            async with self._http.stream("GET", f"{self.root_url}{path}") as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                    raise Failure(_reason(answer))
+                async for line in answer.aiter_lines():
+                    yield line
+        except (httpx2.TransportError, httpx2.InvalidURL) as problem:
+            text = f"{self.root_url} does not answer, or broke off ({problem})."
+            raise Failure(text) from problem
+
+    async def events(self, path: str) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """What a run tells to its end. A stream that breaks off is gone on with where it was."""
+        last_id, failures = "0", 0
+        while failures < RECONNECTS:
+            try:
+                async for event in self._stream(path, last_id):
+                    if event.event == "done":
+                        return
+                    last_id, failures = event.id, 0
+                    yield event
+            except httpx2.TransportError:
+                pass
+            failures += 1
+            await asyncio.sleep(RECONNECT_AFTER_S)
+        raise Failure(f"{self.root_url} does not answer any more.")
+
+    async def _stream(self, path: str, last_id: str) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """One connection, up to its end or the server's word that it cannot go on."""
+        headers = {"Last-Event-ID": last_id}
+        url = f"{self.root_url}{path}"
+        async with self._http.sse(url, headers=headers, max_event_size=None) as source:
+            if not source.response.is_success:
+                await source.response.aread()
+                raise Failure(_reason(source.response))
+            async for event in source:
+                if event.event == "error":
+                    return
+                yield event
+
     async def what_is_missing(self) -> str | None:
         """Why the server cannot take runs yet, in its own words; nothing if it can."""
         try:
@@ -63,7 +111,7 @@ class Client:
             return _json(answer, self.root_url)
         if answer.status_code == 401:
             raise Failure(f"{self.root_url} wants a key that it knows: set RUNSTATE_API_KEY.")
-        raise Failure(_reason(answer))
+        raise (Refusal if answer.is_client_error else Failure)(_reason(answer))
 
 
 def _json(answer: httpx2.Response, url: str) -> Any:

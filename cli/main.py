@@ -20,6 +20,9 @@ app = typer.Typer(
 runs = typer.Typer(no_args_is_help=True, help="Look at runs.")
 app.add_typer(runs, name="runs")
 
+calls = typer.Typer(no_args_is_help=True, help="Look at tool calls, and act on one.")
+app.add_typer(calls, name="calls")
+
 DEFAULT_URL = "http://127.0.0.1:8010/v1"
 
 Tools = Annotated[str, typer.Option(help="The Python module whose tools are served.")]
@@ -136,6 +139,74 @@ def show(run_id: str, *, url: Url = DEFAULT_URL) -> None:
     _run(show_run(Client(url, key_from_environment()), run_id))
 
 
+@runs.command()
+def transcript(
+    run_id: str,
+    *,
+    turn: Annotated[int, typer.Option(help="Which model turn, from 0.", min=0)],
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Only what the turn before had not.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """What the model was shown in a turn, what was left out, and by which rule."""
+    from cli.client import Client, key_from_environment
+    from cli.transcript import show_transcript
+
+    _run(show_transcript(Client(url, key_from_environment()), run_id, turn, is_diff=diff))
+
+
+@runs.command()
+def watch(run_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """What a run tells, from its beginning to its end, while it tells it."""
+    from cli.client import Client, key_from_environment
+    from cli.watch import watch_run
+
+    _run(watch_run(Client(url, key_from_environment()), run_id))
+
+
+@calls.command("list")
+def list_calls(run_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """The tool calls of a run."""
+    from cli.calls import list_calls as print_calls
+    from cli.client import Client, key_from_environment
+
+    _run(print_calls(Client(url, key_from_environment()), run_id))
+
+
+@calls.command("show")
+def show_call(run_id: str, call_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """Everything about a call, the whole output included."""
+    from cli.calls import show_call as print_call
+    from cli.client import Client, key_from_environment
+
+    _run(print_call(Client(url, key_from_environment()), run_id, call_id))
+
+
+@calls.command("cancel")
+def cancel_call(run_id: str, call_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """Stop a call; the model is told, and the run goes on."""
+    _act(url, run_id, call_id, "cancel", {})
+
+
+@calls.command("fail")
+def fail_call(run_id: str, call_id: str, message: str, *, url: Url = DEFAULT_URL) -> None:
+    """Stop a call and tell the model that it failed, in these words."""
+    _act(url, run_id, call_id, "fail", {"message": message})
+
+
+@calls.command("resolve")
+def resolve_call(run_id: str, call_id: str, output: str, *, url: Url = DEFAULT_URL) -> None:
+    """Answer a call in the tool's place."""
+    _act(url, run_id, call_id, "resolve", {"output": output})
+
+
+@calls.command("requeue")
+def requeue_call(run_id: str, call_id: str, *, url: Url = DEFAULT_URL) -> None:
+    """Send an open call to the workers again, whatever its side effects."""
+    _act(url, run_id, call_id, "requeue", {})
+
+
 @app.command()
 def queues(*, url: Url = DEFAULT_URL) -> None:
     """What waits on the queues, and what the workers do."""
@@ -143,6 +214,35 @@ def queues(*, url: Url = DEFAULT_URL) -> None:
     from cli.queues import list_queues
 
     _run(list_queues(Client(url, key_from_environment())))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="JSON or JSON Lines.", exists=True, dir_okay=False)],
+    *,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Take assistants, threads and messages of another server, with their ids and times."""
+    from cli.client import Client, key_from_environment
+    from cli.migration import import_file
+
+    _run(import_file(Client(url, key_from_environment()), file))
+
+
+@app.command()
+def export(*, url: Url = DEFAULT_URL) -> None:
+    """Print all assistants, threads and messages as JSON Lines."""
+    from cli.client import Client, key_from_environment
+    from cli.migration import export_lines
+
+    _run(export_lines(Client(url, key_from_environment())))
+
+
+def _act(url: str, run_id: str, call_id: str, verb: str, body: dict[str, str]) -> None:
+    from cli.calls import act_on_call
+    from cli.client import Client, key_from_environment
+
+    _run(act_on_call(Client(url, key_from_environment()), run_id, call_id, verb, body))
 
 
 def _run(command: Coroutine[object, object, None]) -> bool:

@@ -36,3 +36,35 @@ def look(tag: str, seconds: float = 0.0) -> str:
     _note(tag)
     time.sleep(seconds)
     return f"seen {tag}"
+
+
+@tool(side_effects="none")
+def add(left: int, right: int) -> int:
+    """Add two whole numbers.
+
+    Args:
+        left: The first number.
+        right: The second number.
+    """
+    return left + right
+
+
+@tool(side_effects="none", timeout_s=1.0, max_attempts=1)
+def misbehave(how: str) -> object:
+    """Do something that a tool should not do.
+
+    Args:
+        how: What to do.
+    """
+    match how:
+        case "raise":
+            raise RuntimeError("out of paper")
+        case "sleep":
+            time.sleep(60)
+            return None
+        case "exit":
+            return os._exit(3)
+        case "no_json":
+            return {object()}
+        case _:
+            return "x" * 5_000_000

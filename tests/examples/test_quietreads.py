@@ -103,7 +103,7 @@ async def play(model: str, items: list[Item]) -> AsyncIterator[Reply]:
         items.append(Said(reply.text or "", asked))
         for call in asked:
             tool = by_name[call.name]
-            text = output_text(tool.call(call.arguments), tool.spec.output_limit_bytes)
+            text = output_text(tool.call(call.arguments))
             items.append(Answered(call.call_id, call.name, text))
         if not asked:
             return
