@@ -20,6 +20,7 @@ from api import (
     threads,
     tool_calls,
     turns,
+    workers,
 )
 from api.connection import Connect, StoreConnection
 from api.document import openapi_of
@@ -59,7 +60,7 @@ def create_app(settings: Settings, connect: Connect) -> FastAPI:
     app.state.doorbell = doorbell
     app.state.readers = Readers(doorbell, settings.keep_alive_s)
     app.state.queue_client = queue_client(settings)
-    app.add_middleware(Gate, keys=settings.api_keys)
+    app.add_middleware(Gate, keys=settings.api_keys, worker_keys=settings.worker_keys)
     app.add_exception_handler(RunstateError, on_runstate_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -67,6 +68,7 @@ def create_app(settings: Settings, connect: Connect) -> FastAPI:
         app.include_router(room.router, prefix="/v1", dependencies=[DOCUMENTED_KEY])
     for room in (ops, migration):
         app.include_router(room.router, dependencies=[DOCUMENTED_KEY])
-    app.include_router(health.router)
+    for room in (health, workers):
+        app.include_router(room.router)
     app.openapi = partial(openapi_of, app)  # type: ignore[method-assign]
     return app

@@ -10,20 +10,30 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from api.errors import problem
+from orchestrator.settings import WorkerKey
 
 GUARDED: Final = ("/v1/", "/ops/")
 """What needs a key; the rest says nothing that is worth one."""
 
+WORKERS: Final = "/workers/"
+"""What the keys of workers open, and no other; and they open nothing else."""
+
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 
-def refusal(path: str, headers: Headers, keys: Sequence[SecretStr]) -> Response | None:
+def refusal(
+    path: str,
+    headers: Headers,
+    keys: Sequence[SecretStr],
+    worker_keys: Sequence[WorkerKey] = (),
+) -> Response | None:
     """The 401 that the request is to be answered with, or nothing."""
-    if not keys or not path.startswith(GUARDED):
+    if path.startswith(WORKERS):
+        keys = [key.secret for key in worker_keys]
+    elif not keys or not path.startswith(GUARDED):
         return None
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    given = given.strip()
-    if scheme.lower() != "bearer" or not given:
+    given = token_of(headers)
+    if not given:
         text = "You didn't provide an API key. Send the header 'Authorization: Bearer YOUR_KEY'."
         return problem(401, text, headers=_CHALLENGE)
     if not _is_known(given, keys):
@@ -42,10 +52,21 @@ def open_door(host: str, keys: Sequence[SecretStr]) -> str | None:
     )
 
 
-def _is_known(given: str, keys: Sequence[SecretStr]) -> bool:
-    """Compares with every key in full, so that the time taken tells nothing."""
+def token_of(headers: Headers) -> str:
+    """The Bearer key that was sent; nothing if there is none."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def is_same(given: str, key: SecretStr) -> bool:
+    """Whether this is the key that was sent; the time taken tells nothing."""
     sent = given.encode("latin-1")  # as the headers were decoded
-    matches = [hmac.compare_digest(sent, key.get_secret_value().encode()) for key in keys]
+    return hmac.compare_digest(sent, key.get_secret_value().encode())
+
+
+def _is_known(given: str, keys: Sequence[SecretStr]) -> bool:
+    """Compares with every key in full."""
+    matches = [is_same(given, key) for key in keys]
     return any(matches)
 
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.auth import refusal
 from api.errors import server_error
+from orchestrator.settings import WorkerKey
 
 log = structlog.get_logger(__name__)
 
@@ -18,9 +19,11 @@ log = structlog.get_logger(__name__)
 class Gate:
     """The outermost layer of our own. Bodies and keys are never logged."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[SecretStr]) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Sequence[SecretStr], worker_keys: Sequence[WorkerKey]
+    ) -> None:
         self._app = app
-        self._keys = keys
+        self._keys = keys, worker_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -29,7 +32,7 @@ class Gate:
             return
         exchange = _Exchange(scope, send)
         try:
-            refused = refusal(scope["path"], Headers(scope=scope), self._keys)
+            refused = refusal(scope["path"], Headers(scope=scope), *self._keys)
             await (refused or self._app)(scope, receive, exchange.send)
         except Exception:
             log.exception("request.failed", request_id=exchange.request_id, path=scope["path"])

@@ -1,6 +1,7 @@
 """For operators: runs with what clients are not shown, and the queues."""
 
 import asyncio
+from collections.abc import Set
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,17 +17,17 @@ from orchestrator.decisions import Event
 from orchestrator.dispatch.queues import QueueReport, queue_report
 from orchestrator.errors import StoreUnavailable
 from orchestrator.projection import public_status
-from orchestrator.records import Json, Run, ToolCall
+from orchestrator.records import CallState, Json, Run, ToolCall
 from orchestrator.shell import view_run
 from orchestrator.states import RunStatus
-from orchestrator.store import RunView
+from orchestrator.store import RunView, Store, served_queues
 
 router = APIRouter(prefix="/ops", tags=["operations"])
 
 SHOWN_OF_CALLS = {
     "id", "name", "executor", "state", "generation", "attempts", "queue", "worker", "created_ms",
-    "dispatched_ms", "started_ms", "finished_ms", "deadline_ms", "progress", "drift",
-    "error", "late",
+    "dispatched_ms", "started_ms", "finished_ms", "deadline_ms", "approve_by_ms",
+    "approved_ms", "progress", "drift", "error", "late",
 }  # fmt: skip
 """What only the ledger knows; arguments and outputs are in the steps."""
 
@@ -70,30 +71,37 @@ class EventLine(TypedDict):
 
 
 class RunReport(TypedDict):
-    """All that is known of one run, oldest first."""
+    """All that is known of one run, oldest first. ``unserved``: queues that its calls wait on, and
+    no live worker listens to.
+    """
 
     run: RunObject
     internal_status: str
     steps: list[StepObject]
     calls: list[Json]
     events: list[EventLine]
+    unserved: list[str]
 
 
 class Queues(TypedDict):
-    """The queues as they are now."""
+    """The queues as they are now. ``unserved``: those where calls wait and no worker is alive (RQ
+    lists one that was killed for another minute).
+    """
 
     data: list[QueueReport]
+    unserved: list[str]
 
 
 @router.get("/queues", response_model=Queues)
-async def report_queues(request: Request) -> Response:
+async def report_queues(request: Request, store: StoreDep) -> Response:
     """Every queue with its workers, as RQ knows them."""
     client: Redis = request.app.state.queue_client
     try:
         reports = await asyncio.to_thread(queue_report, client)
     except RedisError as error:
         raise StoreUnavailable("The queue server did not answer.") from error
-    return answer(Queues(data=list(reports)))
+    waited_on = {report.name for report in reports if report.depth}
+    return answer(Queues(data=list(reports), unserved=await _unserved(store, waited_on)))
 
 
 @router.get("/runs", response_model=RunLines)
@@ -111,14 +119,20 @@ async def report_run(run_id: str, store: StoreDep) -> Response:
     ref = await store.find_run(run_id)
     view = await view_run(store, ref)
     events = await store.read_events(ref)
+    waited_on = {x.queue for x in view.calls if x.queue and x.state is CallState.DISPATCHED}
     report = RunReport(
         run=run_object(view.run, view.spec, view.calls),
         internal_status=view.run.status,
         steps=await step_objects(store, view, view.steps),
         calls=[_call_line(call) for call in view.calls],
         events=[_event_line(event_id, event) for event_id, event in events],
+        unserved=await _unserved(store, waited_on),
     )
     return answer(report)
+
+
+async def _unserved(store: Store, queues: Set[str]) -> list[str]:
+    return sorted(queues - await served_queues(store)) if queues else []
 
 
 def _line(view: RunView) -> RunLine:

@@ -205,3 +205,32 @@ class SubmitToolOutputs(Body):
 
     tool_outputs: list[ToolOutput]
     stream: bool | None = None
+
+
+class ToolApproval(Body):
+    """The answer to one call that waits to be approved. ``headers`` have no meaning here."""
+
+    tool_call_id: str
+    approve: bool
+    headers: dict[str, str] | None = None
+
+
+class SubmitToolApprovals(Body):
+    """POST …/submit_tool_outputs, for calls that wait to be approved: one or several of them."""
+
+    tool_approvals: Annotated[list[ToolApproval], Field(min_length=1)]
+    stream: bool | None = None
+
+
+def outputs_or_approvals(value: Any) -> str:
+    """Which of the two bodies is meant."""
+    is_approval = isinstance(value, SubmitToolApprovals) or (
+        isinstance(value, dict) and "tool_approvals" in value
+    )
+    return "approvals" if is_approval else "outputs"
+
+
+SubmitToolAnswers = Annotated[
+    Annotated[SubmitToolOutputs, Tag("outputs")] | Annotated[SubmitToolApprovals, Tag("approvals")],
+    Discriminator(outputs_or_approvals),
+]

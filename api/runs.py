@@ -21,6 +21,8 @@ from api.requests import (
     CreateThreadAndRun,
     ModifyMetadata,
     RunFields,
+    SubmitToolAnswers,
+    SubmitToolApprovals,
     SubmitToolOutputs,
 )
 from api.shapes import RunObject, run_object, thread_object
@@ -149,23 +151,39 @@ async def cancel_run(
 async def submit_tool_outputs(  # noqa: PLR0913, PLR0917
     thread_id: str,
     run_id: str,
-    body: SubmitToolOutputs,
+    body: SubmitToolAnswers,
     store: StoreDep,
     readers: ReadersDep,
     attempt: AttemptDep,
 ) -> Response:
-    """Answer all calls that the run waits for, in one request, in any order."""
+    """Answer all calls that the run waits for, in one request, in any order; or approve or reject
+    calls (``tool_approvals``).
+    """
+    if isinstance(body, SubmitToolApprovals):
+        command, call_ids = _approvals(body)
+    else:
+        command, call_ids = _outputs(body)
+    change = change_run(store, RunRef(thread_id, run_id), command, attempt)
+    changed = await _made(store, change, run_id)
+    if body.stream:
+        return await stream_on(readers, store, changed, call_ids)
+    return _shown(changed)
+
+
+def _outputs(body: SubmitToolOutputs) -> tuple[commands.Command, frozenset[str]]:
     for index, given in enumerate(body.tool_outputs):
         size_bytes = len(given.output.encode())
         if size_bytes > MAX_OUTPUT_BYTES:
             raise OversizedValue(f"tool_outputs[{index}].output", MAX_OUTPUT_BYTES, size_bytes)
     outputs = tuple((given.tool_call_id, given.output) for given in body.tool_outputs)
-    command = commands.SubmitOutputs(outputs)
-    change = change_run(store, RunRef(thread_id, run_id), command, attempt)
-    changed = await _made(store, change, run_id)
-    if body.stream:
-        return await stream_on(readers, store, changed, frozenset(dict(outputs)))
-    return _shown(changed)
+    return commands.SubmitOutputs(outputs), frozenset(dict(outputs))
+
+
+def _approvals(body: SubmitToolApprovals) -> tuple[commands.Command, frozenset[str]]:
+    approvals = tuple(
+        commands.Approval(given.tool_call_id, given.approve) for given in body.tool_approvals
+    )
+    return commands.AnswerApprovals(approvals), frozenset(one.call_id for one in approvals)
 
 
 async def _made(store: Store, change: Awaitable[Aggregate], run_id: str) -> Aggregate:

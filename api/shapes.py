@@ -281,6 +281,9 @@ def _step_details(step: Step, calls: Iterable[ToolCall], outputs: Mapping[str, s
 def _required_action(waiting: tuple[ToolCall, ...]) -> Json | None:
     if not waiting:
         return None
+    if waiting[0].state is CallState.AWAITING_APPROVAL:
+        asked = [_to_approve(call) for call in waiting]
+        return {"type": "submit_tool_approval", "submit_tool_approval": {"tool_calls": asked}}
     calls = [_function(call) for call in waiting]
     return {"type": "submit_tool_outputs", "submit_tool_outputs": {"tool_calls": calls}}
 
@@ -288,6 +291,17 @@ def _required_action(waiting: tuple[ToolCall, ...]) -> Json | None:
 def _function(call: ToolCall, **more: str | None) -> Json:
     function = {"name": call.name, "arguments": call.arguments, **more}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _to_approve(call: ToolCall) -> Json:
+    """In the form that the preview SDK of Azure knows; the queue stands for its server."""
+    return {
+        "id": call.id,
+        "type": "mcp",
+        "name": call.name,
+        "arguments": call.arguments,
+        "server_label": call.queue,
+    }
 
 
 def _usage(usage: Usage | None) -> UsageObject | None:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fastapi import APIRouter, Response
+from pydantic_core import to_json
 
 from api.answers import answer
 from api.bodies import StrictRoute
@@ -10,18 +11,19 @@ from api.connection import StoreDep
 from api.fields import Body
 from api.lists import ListObject, PagingQuery, list_object, page_of
 from api.shapes import answered_seqs
-from orchestrator.commands import RequeueCall, ResolveCall
+from orchestrator import arguments
+from orchestrator.commands import AnswerApprovals, Approval, RequeueCall, ResolveCall
 from orchestrator.decide.calls import error_text
-from orchestrator.errors import NotFound
+from orchestrator.errors import InvalidValue, NotFound
 from orchestrator.records import CallState, Json, ToolCall
 from orchestrator.shell import change_run, view_run
-from orchestrator.store import RunRef, Store
+from orchestrator.store import RunRef, RunView, Store
 
 ONCE_WARNING: Final = (
     "This tool's side effects are declared as 'once': if an earlier attempt took effect, it will"
     " now have been done twice."
 )
-_NOT_SHOWN: Final = {"output_seq"}
+_NOT_SHOWN: Final = {"output_seq", "nonce", "answered"}
 
 router = APIRouter(
     prefix="/threads/{thread_id}/runs/{run_id}/tool_calls",
@@ -40,6 +42,18 @@ class ResolveWith(Body):
     """POST …/resolve: the output in the tool's place."""
 
     output: str
+
+
+class ApproveCall(Body):
+    """POST …/approve: the tool is given these arguments instead of the model's."""
+
+    arguments: Json | None = None
+
+
+class RejectCall(Body):
+    """POST …/reject: what the model is told."""
+
+    reason: str | None = None
 
 
 @router.get("", response_model=ListObject[Json])
@@ -87,10 +101,47 @@ async def resolve_tool_call(
     return await _changed(store, RunRef(thread_id, run_id), command)
 
 
+@router.post("/{call_id}/approve", response_model=Json)
+async def approve_tool_call(
+    thread_id: str, run_id: str, call_id: str, store: StoreDep, body: ApproveCall | None = None
+) -> Response:
+    """Let a call that waits for it go to its workers, with other arguments if some are given."""
+    ref = RunRef(thread_id, run_id)
+    edited = await _edited(store, ref, call_id, body.arguments if body else None)
+    return await _answered(store, ref, Approval(call_id, is_approved=True, arguments=edited))
+
+
+@router.post("/{call_id}/reject", response_model=Json)
+async def reject_tool_call(
+    thread_id: str, run_id: str, call_id: str, store: StoreDep, body: RejectCall | None = None
+) -> Response:
+    """Do not let a call start; the model is told why, and the run goes on."""
+    reason = body.reason if body else None
+    approval = Approval(call_id, is_approved=False, reason=reason)
+    return await _answered(store, RunRef(thread_id, run_id), approval)
+
+
 @router.post("/{call_id}/requeue", response_model=Json)
 async def requeue_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
     """Send an open call to the workers again, whatever its side effects."""
     return await _changed(store, RunRef(thread_id, run_id), RequeueCall(call_id))
+
+
+async def _edited(store: Store, ref: RunRef, call_id: str, given: Json | None) -> str | None:
+    """The arguments as JSON, once they fit what the tool's workers publish."""
+    if given is None:
+        return None
+    text = to_json(given).decode()
+    name = _find(await view_run(store, ref), call_id).name
+    tool = (await store.tools([name])).get(name)
+    if tool and (complaint := arguments.complaint(text, tool.parameters)):
+        raise InvalidValue(complaint, "arguments")
+    return text
+
+
+async def _answered(store: Store, ref: RunRef, approval: Approval) -> Response:
+    await change_run(store, ref, AnswerApprovals((approval,)))
+    return answer(await _shown(store, ref, approval.call_id))
 
 
 async def _changed(store: Store, ref: RunRef, command: ResolveCall | RequeueCall) -> Response:
@@ -102,15 +153,20 @@ async def _changed(store: Store, ref: RunRef, command: ResolveCall | RequeueCall
 
 async def _shown(store: Store, ref: RunRef, call_id: str) -> dict[str, Any]:
     view = await view_run(store, ref)
-    call = next((call for call in view.calls if call.id == call_id), None)
-    if call is None:
-        raise NotFound("tool call", call_id)
+    call = _find(view, call_id)
     seqs = answered_seqs([call])
     outputs = await store.read_outputs(ref.thread_id, seqs) if seqs else {}
     shown = _object(ref.thread_id, ref.run_id, call, outputs.get(call_id))
     if call.has_full_output:
         shown["full_output"] = await store.read_full_output(ref, call_id)
     return shown
+
+
+def _find(view: RunView, call_id: str) -> ToolCall:
+    call = next((call for call in view.calls if call.id == call_id), None)
+    if call is None:
+        raise NotFound("tool call", call_id)
+    return call
 
 
 def _object(thread_id: str, run_id: str, call: ToolCall, output: str | None) -> dict[str, Any]:

@@ -35,6 +35,16 @@ async def act_on_call(
         print(call["warning"])
 
 
+def edited(arguments: str | None) -> dict[str, Any]:
+    """The body of an approval with these arguments. Raises ``Failure`` if they are not JSON."""
+    if arguments is None:
+        return {}
+    try:
+        return {"arguments": json.loads(arguments)}
+    except ValueError as error:
+        raise Failure(f"--arguments is not JSON: {error}.") from None
+
+
 async def _path(client: Client, run_id: str, call_id: str) -> str:
     report = await client.get(f"/ops/runs/{run_id}")
     if all(call["id"] != call_id for call in report["calls"]):

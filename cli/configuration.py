@@ -12,5 +12,5 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as problem:
         first = problem.errors(include_input=False)[0]
-        variable = f"RUNSTATE_{first['loc'][0]}".upper()
-        raise Failure(f"{variable} is wrong: {first['msg']}.") from None
+        what = f"RUNSTATE_{first['loc'][0]}".upper() if first["loc"] else "The environment"
+        raise Failure(f"{what} is wrong: {first['msg']}.") from None

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ app.add_typer(runs, name="runs")
 
 calls = typer.Typer(no_args_is_help=True, help="Look at tool calls, and act on one.")
 app.add_typer(calls, name="calls")
+
+tools_ = typer.Typer(no_args_is_help=True, help="Look at tools, without a server.")
+app.add_typer(tools_, name="tools")
 
 DEFAULT_URL = "http://127.0.0.1:8010/v1"
 
@@ -110,11 +113,15 @@ def worker(
     count: Annotated[
         int, typer.Option("--count", "-n", help="Processes on each queue.", min=1)
     ] = 1,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(help="Calls of async tools at once in each process. [default: 200]", min=1),
+    ] = None,
 ) -> None:
     """Serve the tools of a module: processes on each of its queues."""
     from cli.worker import run_workers
 
-    _run(run_workers(tools, count))
+    _run(run_workers(tools, count, concurrency))
 
 
 @runs.command("list")
@@ -201,10 +208,50 @@ def resolve_call(run_id: str, call_id: str, output: str, *, url: Url = DEFAULT_U
     _act(url, run_id, call_id, "resolve", {"output": output})
 
 
+@calls.command("approve")
+def approve_call(
+    run_id: str,
+    call_id: str,
+    *,
+    arguments: Annotated[
+        str | None, typer.Option(help="A JSON object, instead of what the model wrote.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Let a call that waits to be approved start."""
+    from cli.calls import edited
+
+    _act(url, run_id, call_id, "approve", edited(arguments))
+
+
+@calls.command("reject")
+def reject_call(
+    run_id: str,
+    call_id: str,
+    reason: Annotated[str | None, typer.Argument(help="What the model is told.")] = None,
+    *,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Do not let a call that waits to be approved start; the model is told why."""
+    _act(url, run_id, call_id, "reject", {} if reason is None else {"reason": reason})
+
+
 @calls.command("requeue")
 def requeue_call(run_id: str, call_id: str, *, url: Url = DEFAULT_URL) -> None:
     """Send an open call to the workers again, whatever its side effects."""
     _act(url, run_id, call_id, "requeue", {})
+
+
+@tools_.command("lint")
+def lint_tools(
+    module: Annotated[str, typer.Argument(help="A module (shop.tools) or a file (tools.py).")],
+    *,
+    is_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """What would make models choose or call the tools wrongly. Exit code 1: there is something."""
+    from cli.lint import lint_tools as print_findings
+
+    _run(print_findings(module, is_json=is_json))
 
 
 @app.command()
@@ -238,7 +285,7 @@ def export(*, url: Url = DEFAULT_URL) -> None:
     _run(export_lines(Client(url, key_from_environment())))
 
 
-def _act(url: str, run_id: str, call_id: str, verb: str, body: dict[str, str]) -> None:
+def _act(url: str, run_id: str, call_id: str, verb: str, body: dict[str, Any]) -> None:
     from cli.calls import act_on_call
     from cli.client import Client, key_from_environment
 

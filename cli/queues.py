@@ -9,7 +9,8 @@ from cli.terminal import duration, print_table
 async def list_queues(client: Client) -> None:
     """Prints the queues, and below them their workers."""
     async with client:
-        queues = (await client.get("/ops/queues"))["data"]
+        report = await client.get("/ops/queues")
+    queues = report["data"]
     print_table(
         ("queue", "waiting", "oldest", "running", "workers"),
         [
@@ -27,6 +28,8 @@ async def list_queues(client: Client) -> None:
     if rows:
         print()
         print_table(("worker", "queue", "state", "call", "since"), rows)
+    for name in report["unserved"]:
+        print(f"\nCalls wait on the queue {name}, and no live worker serves it.")
 
 
 def _row(queue: str, worker: dict[str, Any]) -> tuple[str, ...]:

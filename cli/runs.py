@@ -32,6 +32,8 @@ async def show_run(client: Client, run_id: str) -> None:
         print(f"error    {run['last_error']['code']}: {printable(run['last_error']['message'])}")
     if run["usage"]:
         print(f"tokens   {run['usage']['prompt_tokens']} + {run['usage']['completion_tokens']}")
+    for queue in report["unserved"]:
+        print(f"waits    for a worker: none that is alive serves the queue {queue}")
     print()
     for happening in timeline(report):
         print(happening.line(began_ms(report)))

@@ -2,7 +2,7 @@
 
 Each child has a session of its own, so that a Ctrl-C in the terminal reaches only us and we decide
 who stops when. A child that dies is started again at once; one that keeps dying, after a pause that
-doubles up to ``MAX_PAUSE_S``.
+doubles up to ``MAX_PAUSE_S``. Code 0 is no death: a worker has had its share of calls.
 """
 
 import asyncio
@@ -72,21 +72,22 @@ class Child:
         pause_s = FIRST_PAUSE_S
         while not self._is_stopping.is_set():
             started_at = time.monotonic()
-            ending = await self._run_once()
+            code = await self._run_once()
             if self._is_stopping.is_set():
                 return
             self.deaths += 1
+            ending = _ending(code)
             if not self.program.is_restarted:
                 self._say(f"{self.program.name} {ending}; it stays down, as asked")
                 return
-            if time.monotonic() - started_at > SETTLED_S:
+            if time.monotonic() - started_at > SETTLED_S or code == 0:
                 pause_s = FIRST_PAUSE_S
             self._say(f"{self.program.name} {ending}; starting it again")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_stopping.wait(), pause_s)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
-    async def _run_once(self) -> str:
+    async def _run_once(self) -> int:
         with ExitStack() as open_files:
             path = self.program.log
             log = open_files.enter_context(path.open("ab")) if path else None
@@ -105,9 +106,7 @@ class Child:
         code = await process.wait()
         self._process = None
         self._on_change()
-        return (
-            f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        )
+        return code
 
 
 class Supervisor:
@@ -138,3 +137,7 @@ class Supervisor:
     async def _stop(self, role: Role, grace_s: float | None) -> None:
         children = [child for child in self.children if child.program.role is role]
         await asyncio.gather(*(child.stop(grace_s) for child in children))
+
+
+def _ending(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

@@ -72,7 +72,11 @@ def _event(event: dict[str, Any]) -> Happening:
 
 
 def _beginning(name: str, call: Call) -> list[Happening]:
-    story = [Happening(call["created_ms"], "call", f"{name} asked for")]
+    is_asked = call["approve_by_ms"] is not None
+    asked_for = f"{name} asked for{', to be approved' if is_asked else ''}"
+    story = [Happening(call["created_ms"], "call", asked_for)]
+    if call["approved_ms"] is not None:
+        story.append(Happening(call["approved_ms"], "call", f"{name} approved"))
     if call["started_ms"] is not None:
         attempt = f", attempt {call['attempts']}" if call["attempts"] > 1 else ""
         on = f"{name} started on {call['worker']}{attempt}"

@@ -59,9 +59,11 @@ def _lines(name: str, document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if kind == "run":
         yield "run", f"{status}{_reason(document)}"
         if status == "requires_action":
-            for call in document["required_action"]["submit_tool_outputs"]["tool_calls"]:
-                function = call["function"]
-                yield "call", f"{function['name']} {function['arguments']} waits for the client"
+            action = document["required_action"]
+            for call in action[action["type"]]["tool_calls"]:
+                function = call.get("function", call)
+                whom = "the client" if "function" in call else "approval"
+                yield "call", f"{function['name']} {function['arguments']} waits for {whom}"
     elif kind == "run.step" and status not in {*NOT_TOLD, "delta"}:
         for call in document["step_details"].get("tool_calls", ()):
             function = call["function"]

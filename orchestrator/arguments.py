@@ -20,13 +20,18 @@ def refusal(arguments: str, schema: Json) -> str | None:
     A schema that is none itself, or that refers to another address, refuses nothing: the worker
     looks at the arguments again.
     """
+    found = complaint(arguments, schema)
+    return failure_text("invalid_arguments", found) if found else None
+
+
+def complaint(arguments: str, schema: Json) -> str | None:
+    """The same in plain words."""
     try:
         given = from_json(written(arguments), allow_inf_nan=False)
     except ValueError as error:
-        return failure_text("invalid_arguments", f"The arguments are not JSON: {error}.")
-    if complaints := _complaints(given, schema):
-        return failure_text("invalid_arguments", "; ".join(complaints) + ".")
-    return None
+        return f"The arguments are not JSON: {error}."
+    complaints = _complaints(given, schema)
+    return "; ".join(complaints) + "." if complaints else None
 
 
 def written(arguments: str) -> str:

@@ -176,11 +176,14 @@ class RequeueTurn:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCall:
-    """A worker takes a call. ``lease_ms`` is how long it may be silent."""
+    """A worker takes a call. ``lease_ms`` is how long it may be silent. ``nonce`` is this one
+    execution's own: a claim that is repeated under it, since its answer was lost, counts once.
+    """
 
     call_id: str
     worker: str
     lease_ms: int
+    nonce: str | None = None
 
 
 class Outcome(StrEnum):
@@ -239,6 +242,15 @@ class SendAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class PostponeCall:
+    """A worker may not start the call just now. ``generation`` is the one of before a claim."""
+
+    call_id: str
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckWait:
     """A call has been waiting for a worker. ``served``: the queues that live workers listen to;
     ``patience_ms``: how long a call may wait for one that has none.
@@ -266,6 +278,32 @@ class SubmitOutputs:
     """
 
     outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer to one call that waits for it. ``arguments``: to be used instead of the model's;
+    ``reason``: what the model is told of a rejection.
+    """
+
+    call_id: str
+    is_approved: bool
+    arguments: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerApprovals:
+    """A client or an operator approves or rejects calls: all that are named, or none."""
+
+    approvals: tuple[Approval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOutApproval:
+    """A call has waited for its approval as long as it may."""
+
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +363,12 @@ Command = (
     | CallProgress
     | RetryCall
     | SendAgain
+    | PostponeCall
     | CheckWait
     | CallLost
     | SubmitOutputs
+    | AnswerApprovals
+    | TimeOutApproval
     | ResolveCall
     | RequeueCall
     | ModifyRun

@@ -124,12 +124,19 @@ def _round(before: Group | None, entry: CallRound, outputs: Mapping[str, Output]
     """The turn that asked for these calls; ``before``: what it said."""
     text = "".join(item.text for item in before.items) if before else ""
     answered = [outputs[call.call_id] for call in entry.calls if call.call_id in outputs]
+    calls = tuple(_as_made(call, outputs.get(call.call_id)) for call in entry.calls)
     return Group(
-        (Said(text, entry.calls), *_answers(entry.calls, outputs)),
+        (Said(text, calls), *_answers(entry.calls, outputs)),
         (*(before.seqs if before else ()), entry.seq, *(output.seq for output in answered)),
         entry.run_id,
         bool(before and before.is_pinned) or any(call.is_pinned for call in entry.calls),
     )
+
+
+def _as_made(call: AskedCall, output: Output | None) -> AskedCall:
+    """With the arguments that its output belongs to, which an operator may have edited."""
+    is_edited = output is not None and output.arguments is not None
+    return call.but(arguments=output.arguments) if output and is_edited else call
 
 
 def _is_same_turn(last: Entry | None, entry: CallRound) -> bool:

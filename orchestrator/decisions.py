@@ -46,6 +46,8 @@ class EventType(StrEnum):
     MESSAGE_COMPLETED = "message.completed"
     MESSAGE_INCOMPLETE = "message.incomplete"
     CALL_REQUIRED = "call.required"
+    CALL_AWAITING_APPROVAL = "call.awaiting_approval"
+    CALL_APPROVED = "call.approved"
     CALL_DISPATCHED = "call.dispatched"
     CALL_STARTED = "call.started"
     CALL_PROGRESS = "call.progress"
@@ -110,6 +112,7 @@ class TimerKind(StrEnum):
     CALL_LEASE = "call_lease"
     CALL_RETRY = "call_retry"
     CALL_WAIT = "call_wait"
+    CALL_APPROVAL = "call_approval"
     DELETION = "deletion"
     """Of a thread that is gone: what is left of it is to be removed."""
 

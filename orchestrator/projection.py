@@ -2,7 +2,8 @@
 
 Stock clients stop polling at ``requires_action`` and then run every call they are shown. So they
 see it only while a call waits for *them*, with only those calls; while just workers are busy, the
-run is ``in_progress`` to them.
+run is ``in_progress`` to them. Calls that wait to be approved come after those: they are shown in a
+form of their own, which not every client knows.
 """
 
 from collections.abc import Iterable
@@ -12,10 +13,14 @@ from orchestrator.states import RunStatus
 
 
 def required_calls(run: Run, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls that the client must answer now, in the model's order."""
+    """The calls that the client must answer now, in the model's order; if there are none, those
+    that wait to be approved.
+    """
     if run.status is not RunStatus.REQUIRES_ACTION:
         return ()
-    return tuple(call for call in calls if call.state is CallState.REQUIRED)
+    ledger = tuple(calls)
+    required = tuple(call for call in ledger if call.state is CallState.REQUIRED)
+    return required or tuple(call for call in ledger if call.state is CallState.AWAITING_APPROVAL)
 
 
 def public_status(run: Run, calls: Iterable[ToolCall]) -> RunStatus:

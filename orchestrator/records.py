@@ -137,13 +137,17 @@ class AskedCall(Record):
 
 
 class Output(Record):
-    """The answer to one call, as the model reads it. Entries arrive in the order of completion."""
+    """The answer to one call, as the model reads it. Entries arrive in the order of completion.
+
+    ``arguments``: those that an operator put in the place of the model's own.
+    """
 
     kind: Literal["output"] = "output"
     seq: int
     run_id: str
     call_id: str
     text: str
+    arguments: str | None = None
 
 
 Entry = Annotated[Message | CallRound | Output, Field(discriminator="kind")]
@@ -333,6 +337,8 @@ class CallState(StrEnum):
 
     REQUIRED = "required"
     """Waits for the client."""
+    AWAITING_APPROVAL = "awaiting_approval"
+    """Waits for somebody to approve or reject it; no worker knows of it."""
     DISPATCHED = "dispatched"
     """On the outbox or on the queue; no worker has claimed it."""
     STARTED = "started"
@@ -341,7 +347,7 @@ class CallState(StrEnum):
     """Waits a while before it is sent again."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """Answered with an error: refused, raised, too large, or lost more often than allowed."""
+    """Answered with an error: refused, rejected, raised, or lost more often than allowed."""
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
     """The run ended first."""
@@ -349,13 +355,11 @@ class CallState(StrEnum):
     """Its worker died, and its author did not say that repeating it is harmless."""
 
 
-OPEN_CALL_STATES = frozenset(
-    {CallState.REQUIRED, CallState.DISPATCHED, CallState.STARTED, CallState.RETRYING}
-)
-
 SideEffects = Literal["none", "idempotent", "once"]
 
 Isolation = Literal["process", "inline"]
+
+NeedsApproval = Literal["none", "required"]
 
 
 class LateResult(Record):
@@ -372,10 +376,12 @@ class ToolCall(Record):
     ``provider_id`` is what the model called it (models repeat ids). ``generation`` rises with each
     claim; a result counts only under the current one. ``allowed_again`` counts repetitions beyond
     what the tool's side effects allow, which its author (by ``Retry``) or an operator asked for.
+    ``nonce`` is that of the last claim, ``answered`` the last generation whose tool has answered.
     ``progress`` is what the tool last said of itself. ``output_seq`` is the transcript entry that
     holds the output, ``has_full_output``: the model was shown a part, the rest is kept beside it;
     ``drift``: how the output's JSON shape differs from that of the tool's last one. ``deadline_ms``
-    is when the tool must have ended, set by the claim.
+    is when the tool must have ended, set by the claim. ``approve_by_ms``: it waits so long to be
+    approved and never starts before; ``asked_arguments``: the model's, if an operator edited them.
     """
 
     id: str
@@ -388,6 +394,8 @@ class ToolCall(Record):
     state: CallState
     created_ms: int
     generation: int = 0
+    nonce: str | None = None
+    answered: int = 0
     attempts: int = 0
     max_attempts: int = 1
     allowed_again: int = 0
@@ -400,6 +408,9 @@ class ToolCall(Record):
     started_ms: int | None = None
     finished_ms: int | None = None
     deadline_ms: int | None = None
+    approve_by_ms: int | None = None
+    approved_ms: int | None = None
+    asked_arguments: str | None = None
     output_seq: int | None = None
     has_full_output: bool = False
     drift: str | None = None
@@ -417,8 +428,10 @@ class ToolSpec(Record):
     """A tool as its worker publishes it.
 
     ``parameters`` is a JSON Schema object; ``isolation``: each call has a process of its own, or
-    all share the event loop of one; ``timeout_s`` is per attempt; ``output_limit_bytes`` is how
-    much of an output the model is shown; ``pin_result``: it is never left out of the conversation.
+    all share the event loop of one; ``timeout_s`` is per attempt; ``cleanup_s``: what a tool that
+    is stopped may take to end; ``max_concurrency``: executions at once, over all hosts;
+    ``output_limit_bytes`` is how much of an output the model is shown; ``pin_result``: it is never
+    left out of the conversation; ``approval_timeout_s``: how long a call waits to be approved.
     """
 
     name: str
@@ -427,11 +440,20 @@ class ToolSpec(Record):
     queue: str = "tools"
     isolation: Isolation = "process"
     timeout_s: float = 60.0
+    cleanup_s: float = 2.0
+    max_concurrency: int | None = None
     side_effects: SideEffects = "once"
     max_attempts: int = 3
     on_unknown: Literal["tell_model", "hold"] = "tell_model"
     output_limit_bytes: int = 32_768
     pin_result: bool = False
+    approval: NeedsApproval = "none"
+    approval_timeout_s: float = 300.0
+
+    @property
+    def declares_side_effects(self) -> bool:
+        """Whether its author has said it; known only where the tool is loaded."""
+        return "side_effects" in self.model_fields_set
 
 
 # -- what one command sees -----------------------------------------------------------------------
@@ -462,3 +484,7 @@ class Aggregate(Record):
     def client_calls(self) -> tuple[ToolCall, ...]:
         """Calls that wait for the client, in the model's order."""
         return tuple(c for c in self.calls if c.state is CallState.REQUIRED)
+
+    def calls_to_approve(self) -> tuple[ToolCall, ...]:
+        """Calls that wait to be approved or rejected, in the model's order."""
+        return tuple(c for c in self.calls if c.state is CallState.AWAITING_APPROVAL)

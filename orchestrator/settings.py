@@ -7,9 +7,17 @@ made from the descriptions here.
 import os
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orchestrator.commands import IfBusy
@@ -50,10 +58,25 @@ Routes = Annotated[tuple[ModelRoute, ...], BeforeValidator(_listed), Field(min_l
 """One route, or several: the following ones are asked when the one before has failed."""
 
 
+class WorkerKey(BaseModel):
+    """A key of workers without a store, and the tools that it is good for (``*``: all)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secret: SecretStr
+    tools: frozenset[str]
+
+    def serves(self, tool: str) -> bool:
+        """Whether it is good for this tool."""
+        return tool in self.tools or "*" in self.tools
+
+
 class Settings(BaseSettings):
     """What an operator may decide. Names end in their unit; defaults suit one small machine."""
 
-    model_config = SettingsConfigDict(env_prefix="RUNSTATE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="RUNSTATE_", frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     redis_url: SecretStr = Field(
         SecretStr("redis://127.0.0.1:6379/0"),
@@ -71,6 +94,19 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (),
         description="Keys of clients, with commas between. Without any, only loopback is served.",
+    )
+    worker_keys: Annotated[tuple[WorkerKey, ...], NoDecode] = Field(
+        (),
+        description="Keys of workers without a store, each with its tools:"
+        " `KEY:tool1\\|tool2,KEY2:*`.",
+    )
+    api_url: str | None = Field(
+        None,
+        description="Where a worker without `RUNSTATE_REDIS_URL` finds the API:"
+        " `https://runstate.internal`.",
+    )
+    worker_key: SecretStr | None = Field(
+        None, description="That worker's key: one of the API's `RUNSTATE_WORKER_KEYS`."
     )
     replay_window_s: float = Field(
         60.0, gt=0, description="An SDK's repetition of a request is known for so many seconds."
@@ -118,6 +154,12 @@ class Settings(BaseSettings):
     )
     worker_grace_s: float = Field(
         80.0, ge=0, description="On SIGTERM, this many seconds for a worker's calls to end."
+    )
+    worker_memory_mb: int | None = Field(
+        None, ge=1, description="Memory that a forked call may take, beside what is loaded (Linux)."
+    )
+    worker_max_calls: int | None = Field(
+        None, ge=1, description="After so many calls a worker process ends, and another is started."
     )
     inline_concurrency: int = Field(
         200, ge=1, description="Calls that one worker of async tools has under way at once."
@@ -178,6 +220,28 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("worker_keys", mode="before")
+    @classmethod
+    def _split_worker_keys(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = [part.strip().rpartition(":") for part in value.split(",") if part.strip()]
+        if not all(key and tools for key, _, tools in parts):
+            raise ValueError("each key needs its tools after a colon: KEY:tool1|tool2, or KEY:*")
+        return tuple({"secret": key, "tools": tools.split("|")} for key, _, tools in parts)
+
+    @model_validator(mode="after")
+    def _has_queues(self) -> Self:
+        if self.has_no_store and self.queue_url is None:
+            raise ValueError("a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL")
+        return self
+
+    @property
+    def has_no_store(self) -> bool:
+        """Whether this is a worker that reaches the ledger through the API alone."""
+        has_key = self.api_url is not None and self.worker_key is not None
+        return has_key and "redis_url" not in self.model_fields_set
 
     def limits_of_runs(self, model: str) -> dict[str, object]:
         """What operators allow a run of this model, as fields of its ``RunSpec``."""

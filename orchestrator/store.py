@@ -346,6 +346,14 @@ class Store(Protocol):
         """The published tools, or those of them with these names."""
         ...
 
+    async def take_slot(self, tool: str, holder: str, slots: int, hold_ms: int) -> bool:
+        """Take one of the tool's slots, or keep it, for ``hold_ms``. False: all are taken."""
+        ...
+
+    async def free_slot(self, tool: str, holder: str) -> None:
+        """Give the slot back, if there is one."""
+        ...
+
     async def swap_shape(self, tool: str, shape: str) -> str | None:
         """Note the JSON shape of a tool's output; returns that of its last one."""
         ...

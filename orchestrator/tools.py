@@ -39,13 +39,15 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from orchestrator import docstrings
 from orchestrator.arguments import written
-from orchestrator.records import Isolation, Json, SideEffects, ToolSpec
+from orchestrator.records import Isolation, Json, NeedsApproval, SideEffects, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 QUEUES: Final = {"process": "tools", "inline": "tools-io"}
 """The queue of a tool that names none, by its isolation."""
+
+MAX_CLEANUP_S: Final = 60.0
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMED_KINDS: Final = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
@@ -57,22 +59,30 @@ class Options(TypedDict, total=False):
     ``side_effects``: may the tool be started again when its worker dies? ``none`` (it only reads)
     and ``idempotent`` (twice is as good as once): yes, up to ``max_attempts`` times; ``once``: no,
     and then ``on_unknown`` says whether the model is told, or the run waits for an operator.
+    ``cleanup_s``: a function that is stopped has so long to end (``finally``) before it is killed.
+    ``max_concurrency``: executions at once over all hosts; further calls wait.
     ``pin_result``: the output stays in the conversation, whatever is left out of a long one.
     ``retry_on``: exceptions after which the call may be started again, as after ``Retry``.
     ``isolation``: ``process`` (a fork for each call; the default of plain functions) or ``inline``
     (hundreds of calls on one event loop; the default of async functions, and for these only).
+    ``approval``: with ``required``, no call starts before somebody has agreed to it, and one to
+    which nobody has within ``approval_timeout_s`` is rejected.
     """
 
     name: str
     queue: str
     isolation: Isolation
     timeout_s: float
+    cleanup_s: float
+    max_concurrency: int
     side_effects: SideEffects
     max_attempts: int
     on_unknown: Literal["tell_model", "hold"]
     output_limit_bytes: int
     pin_result: bool
     retry_on: type[Exception] | tuple[type[Exception], ...]
+    approval: NeedsApproval
+    approval_timeout_s: float
 
 
 class BadArguments(ValueError):
@@ -167,6 +177,9 @@ def _check(spec: ToolSpec, *, is_async: bool) -> None:
         "the name has 1 to 64 of: letters, digits, _ and -": _NAME.fullmatch(spec.name),
         "the queue has 1 to 64 of: letters, digits, _ and -": _NAME.fullmatch(spec.queue),
         "timeout_s is a number above 0": 0 < spec.timeout_s < math.inf,
+        "cleanup_s is 0 to 60": 0 <= spec.cleanup_s <= MAX_CLEANUP_S,
+        "max_concurrency is 1 or more": spec.max_concurrency is None or spec.max_concurrency >= 1,
+        "approval_timeout_s is a number above 0": 0 < spec.approval_timeout_s < math.inf,
         "isolation 'inline' is for async functions": is_async or spec.isolation == "process",
         "max_attempts is 1 or more": spec.max_attempts >= 1,
         "output_limit_bytes is 1 or more": spec.output_limit_bytes >= 1,

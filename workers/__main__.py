@@ -1,7 +1,8 @@
 """``python -m workers --tools MODULE --queue QUEUE``: one worker process for one queue.
 
-The servers come from the environment (``RUNSTATE_REDIS_URL``, ``RUNSTATE_QUEUE_URL``), so that no
-password shows in a list of processes. Exit code 2: the tools cannot be served as asked.
+The servers come from the environment (``RUNSTATE_REDIS_URL``, ``RUNSTATE_QUEUE_URL``; without the
+store ``RUNSTATE_API_URL``), so that no password shows in a list of processes. Exit code 2: the
+tools cannot be served as asked.
 """
 
 import argparse
@@ -11,20 +12,24 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Final
 
 import structlog
 
 from orchestrator.errors import StoreMismatch
+from orchestrator.ledger import StoreLedger, WorkerLedger
+from orchestrator.lint import lint
 from orchestrator.logs import configure_logs
 from orchestrator.records import Isolation
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import ValkeyStore, connect, open_store
-from orchestrator.store import Store
+from workers.bench import Bench
 from workers.inline import InlineWorker
-from workers.job import Bench
-from workers.loader import ToolsNotLoaded, for_queue, isolation, load_tools, queues
+from workers.loader import Tools, ToolsNotLoaded, for_queue, isolation, load_tools, queues
 from workers.process import ProcessWorker
+from workers.remote import connect_remote
 
 _KINDS: Final[Mapping[Isolation, type[ProcessWorker | InlineWorker]]] = {
     "process": ProcessWorker,
@@ -41,28 +46,51 @@ def main() -> None:
     configure_logs(settings)
     try:
         tools = load_tools(asked.tools)
-        if asked.print_queues:
-            sys.stdout.write(json.dumps(queues(tools)) + "\n")
+        if asked.queue is None:
+            answer = _findings(tools) if asked.lint else queues(tools)
+            sys.stdout.write(json.dumps(answer) + "\n")
             return
         tools = for_queue(tools, asked.queue)
     except ToolsNotLoaded as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-    bench = Bench(name, tools, settings, open_store, _connect_store)
+    bench = Bench(name, tools, settings, partial(_open_ledger, tools), _connect_ledger)
     try:
         worker = _KINDS[isolation(tools)](asked.queue, bench)
     except StoreMismatch as error:
         sys.exit(str(error))
     log.info("worker.started", worker=name, queue=asked.queue, tools=sorted(tools))
+    for finding in _findings(tools):
+        log.warning("tool.lint", **finding)
     worker.work(logging_level="WARNING")
-    if not worker.is_told_to_stop:  # RQ has logged why it gave up
+    if not (worker.is_told_to_stop or worker.is_worn_out):  # RQ has logged why it gave up
         sys.exit(1)
     log.info("worker.stopped", worker=name)
 
 
-def _connect_store(settings: Settings) -> Store:
-    return ValkeyStore(connect(settings.redis_url), settings.key_prefix, settings.partitions)
+def _findings(tools: Tools) -> list[dict[str, str]]:
+    """The findings about these tools, as JSON has them."""
+    return [asdict(finding) for finding in lint([tool.spec for tool in tools.values()])]
+
+
+async def _open_ledger(tools: Tools, settings: Settings) -> WorkerLedger:
+    if not settings.has_no_store:
+        return StoreLedger(await open_store(settings))
+    ledger = connect_remote(settings)
+    try:
+        await ledger.check(tools)
+    except BaseException:
+        await ledger.close()
+        raise
+    return ledger
+
+
+def _connect_ledger(settings: Settings) -> WorkerLedger:
+    if settings.has_no_store:
+        return connect_remote(settings)
+    client = connect(settings.redis_url)
+    return StoreLedger(ValkeyStore(client, settings.key_prefix, settings.partitions))
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,6 +99,7 @@ def _arguments() -> argparse.Namespace:
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--queue", help="the queue to serve")
     task.add_argument("--print-queues", action="store_true", help="list the queues as JSON")
+    task.add_argument("--lint", action="store_true", help="say as JSON what to improve")
     return parser.parse_args()
 
 

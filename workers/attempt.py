@@ -2,8 +2,9 @@
 
 In a process of its own, in its main thread, two alarms hold the time. The first raises
 ``ToolTimeout`` into the tool; should the tool go on all the same, the second one ends the process,
-and its parent answers in its place. On a shared event loop the tool's task is cancelled; one that
-goes on all the same is left behind, and the worker answers in its place.
+and its parent answers in its place. A stop (SIGTERM) raises ``ToolStopped`` in the same way, and
+then there is no answer: whoever stopped the call has one. On a shared event loop the tool's task is
+cancelled; one that goes on all the same is left behind, and the worker answers in its place.
 """
 
 import asyncio
@@ -25,10 +26,7 @@ from orchestrator.current import Retry
 from orchestrator.llm.surrogates import whole
 from orchestrator.outputs import KEPT_LIMIT_BYTES, NoJson, failure_text, output_text, within
 from orchestrator.tools import BadArguments, Tool
-
-KILL_AFTER_S: Final = 2.0
-"""The second alarm comes so long after the first: time for ``finally`` blocks, no more."""
-
+from workers.memory import memory_limit
 
 MAX_TRACEBACK: Final = 8_000
 """Characters of an exception and its traceback that are kept for operators."""
@@ -40,6 +38,10 @@ log = structlog.get_logger(__name__)
 
 class ToolTimeout(BaseException):
     """The tool's time is over. No ``Exception``, so that ``except Exception`` lets it through."""
+
+
+class ToolStopped(BaseException):
+    """The call is not wanted any more: cancelled, expired, or ended by an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +58,57 @@ class Answer:
 
 
 class TimeLimit:
-    """The two alarms, for the time of a ``with`` block. ``is_over``: the first one has rung."""
+    """The alarms and the stop, for the time of a ``with`` block. ``is_over``: the first alarm has
+    rung; ``is_stopped``: somebody has asked the tool to end. ``cleanup_s`` later it is killed.
+    """
 
-    def __init__(self, limit_s: float) -> None:
-        self.is_over = False
+    def __init__(self, limit_s: float, cleanup_s: float) -> None:
+        self.is_over = self.is_stopped = False
         self._limit_s = max(limit_s, 0.001)
+        self._cleanup_s = max(cleanup_s, 0.001)
 
     def __enter__(self) -> None:
+        signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, self._limit_s, KILL_AFTER_S)
+        signal.setitimer(signal.ITIMER_REAL, self._limit_s, self._cleanup_s)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
-        if self.is_over:
+        if self.is_over or self.is_stopped:
             os.kill(os.getpid(), signal.SIGKILL)
         self.is_over = True
         raise ToolTimeout
 
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.is_over or self.is_stopped:
+            return
+        self.is_stopped = True
+        signal.setitimer(signal.ITIMER_REAL, self._cleanup_s)
+        raise ToolStopped
 
-def attempt(tool: Tool[..., Any], arguments: str, limit_s: float) -> Answer:
+
+def attempt(
+    tool: Tool[..., Any], arguments: str, limit_s: float, memory_mb: int | None = None
+) -> Answer:
     """Run the tool with what the model wrote, for at most ``limit_s``. Raises nothing.
 
-    A tool whose time ran out has timed out, whatever it returned or raised after that.
+    A tool whose time ran out has timed out, whatever it returned or raised after that. After a stop
+    this process ends here.
     """
-    limit = TimeLimit(limit_s)
+    limit = TimeLimit(limit_s, tool.spec.cleanup_s)
     try:
-        with limit:
+        with limit, memory_limit(memory_mb):
             answer = succeeded(_run(tool, arguments), tool.spec.output_limit_bytes)
+    except (ToolTimeout, ToolStopped):
+        answer = timed_out(limit_s)
     except BaseException as error:  # noqa: BLE001 - tools may raise anything, SystemExit too
-        return timed_out(limit_s) if limit.is_over else _failed(tool, error)
+        answer = _failed(tool, error)
+    if limit.is_stopped:
+        os.kill(os.getpid(), signal.SIGKILL)
     return timed_out(limit_s) if limit.is_over else answer
 
 
@@ -142,6 +163,8 @@ def _failed(tool: Tool[..., Any], error: BaseException) -> Answer:
             return failed("invalid_arguments", str(error))
         case NoJson():
             return failed("not_json", str(error))
+        case MemoryError():
+            return failed("out_of_memory", "The tool ran out of memory.")
         case _:
             return _raised(tool, error)
 

@@ -16,16 +16,21 @@ from redis.retry import Retry
 from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.queue import Queue
+from rq.utils import as_text, current_timestamp
 from rq.worker import BaseWorker
 
 from orchestrator.dispatch.job_format import RESULT_TTL_S, SERIALIZER, queue_client
 from orchestrator.store import RunRef
+from workers.bench import BENCH, Bench
 from workers.call_job import CallJob
-from workers.job import BENCH, Bench
 from workers.ledger import Ledger
 
 LOOK_S: Final = 5
 """How often jobs are looked for that a dead worker had popped."""
+
+RQ_TTL_S: Final = 60
+SILENT_S: Final = 10
+"""A worker that RQ has heard nothing of for so long is gone."""
 
 MAINTENANCE_S: Final = 30
 
@@ -33,7 +38,8 @@ log = structlog.get_logger(__name__)
 
 
 class CallWorker(BaseWorker):
-    """Serves one queue until SIGTERM. One only: just then RQ's pop is safe against a crash.
+    """Serves one queue until SIGTERM, or until it has had as many calls as one process should
+    (``is_worn_out``). One only: just then RQ's pop is safe against a crash.
 
     ``wake_s``: an idle worker does its duties so often. ``watch_s``: RQ's time between two of its
     heartbeats for a job. Both in whole seconds, as RQ takes them.
@@ -55,7 +61,8 @@ class CallWorker(BaseWorker):
             log_job_description=False,
         )
         BENCH.set(bench)
-        self.is_told_to_stop = False
+        self.is_told_to_stop = self.is_worn_out = False
+        self._calls_left = bench.settings.worker_max_calls
         self._wake_s = wake_s
         self._grace_s = bench.settings.worker_grace_s
         self._stop_at = float("inf")
@@ -70,12 +77,17 @@ class CallWorker(BaseWorker):
     ) -> tuple[Job, Queue] | None:
         """The next job, however long it takes; meanwhile say that this worker is alive."""
         del max_idle_time
+        if self._calls_left == 0:
+            self.is_worn_out = True
+            raise StopRequested
         found = None
         while found is None:
             self.do_duties()
             if self.is_told_to_stop:  # what RQ raises for that may get lost in an event loop
                 raise StopRequested
             found = super().dequeue_job_and_maintain_ttl(timeout, self._wake_s)
+        if self._calls_left is not None:
+            self._calls_left -= 1
         return found
 
     def do_duties(self) -> None:
@@ -96,7 +108,7 @@ class CallWorker(BaseWorker):
             return
         self._look_at = time.monotonic() + LOOK_S
         queue = self.queues[0]
-        begun = set(queue.started_job_registry.get_job_ids(cleanup=False))
+        begun = self._begun(queue)
         popped = set(queue.intermediate_queue.get_job_ids()) - begun
         for job_id in popped & self._popped:
             with self.connection.pipeline() as pipeline:
@@ -106,6 +118,15 @@ class CallWorker(BaseWorker):
                 pipeline.execute()
             log.warning("job.put_back", tool_call_id=job_id)
         self._popped = popped
+
+    def _begun(self, queue: Queue) -> set[str]:
+        """The jobs that live workers have. RQ's heartbeats for a job are good for 60 seconds more
+        than they are apart, so what has less left has lost its worker.
+        """
+        least = current_timestamp() + RQ_TTL_S - SILENT_S
+        key = queue.started_job_registry.key
+        found: list[Any] = self.connection.zrangebyscore(key, least, "inf")
+        return {as_text(execution).partition(":")[0] for execution in found}
 
     def prepare_job_execution(self, job: Job, remove_from_intermediate_queue: bool = False) -> None:
         """Begin a job. It stays on the intermediate list until its call is seen to."""

@@ -22,9 +22,11 @@ from rq.queue import Queue
 from rq.utils import now
 from rq.worker import WorkerStatus
 
-from orchestrator.store import RunRef, Store
+from orchestrator.ledger import WorkerLedger
+from orchestrator.store import RunRef
+from workers.bench import Bench
 from workers.call_worker import CallWorker, call_of
-from workers.job import Bench, execute_inline
+from workers.job import execute_inline
 from workers.ledger import Left
 
 WAKE_S: Final = 1
@@ -33,15 +35,14 @@ WAKE_S: Final = 1
 BOOKS_S: Final = 20
 """RQ's own heartbeats for the jobs; they are good for 60 seconds more than that."""
 
-LET_GO_S: Final = 2.0
-"""A task that is cancelled has so long to end."""
-
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A job under way. ``task`` is set on the loop's thread, ``cancelled_at`` by a stop."""
+    """A job under way. ``task`` is set on the loop's thread; a stop sets ``abandon_at``, until
+    when its tool may clean up.
+    """
 
     job: Job
     queue: Queue
@@ -49,7 +50,7 @@ class Running:
     ref: RunRef
     call_id: str
     task: "asyncio.Task[None] | None" = None
-    cancelled_at: float | None = None
+    abandon_at: float | None = None
 
 
 class InlineWorker(CallWorker):
@@ -57,7 +58,7 @@ class InlineWorker(CallWorker):
 
     def __init__(self, queue: str, bench: Bench) -> None:
         self._bench = bench
-        self._store: Store | None = None
+        self._calls: WorkerLedger | None = None
         self._room = bench.settings.inline_concurrency
         self._running: dict[str, Running] = {}
         self._ended = SimpleQueue[Running]()
@@ -140,7 +141,7 @@ class InlineWorker(CallWorker):
             self._wait(min(WAKE_S, max(0.0, self._stop_at - time.monotonic())))
         for running in tuple(self._running.values()):
             self._stop(running)
-        give_up_at = time.monotonic() + LET_GO_S
+        give_up_at = max((x.abandon_at or 0.0 for x in self._running.values()), default=0.0)
         while self._running and time.monotonic() < give_up_at:
             self._wait(max(0.0, give_up_at - time.monotonic()))
         for running in tuple(self._running.values()):
@@ -162,7 +163,7 @@ class InlineWorker(CallWorker):
             self._conclude(self._ended.get())
         self._keep_leases()
         for running in tuple(self._running.values()):
-            if running.cancelled_at and time.monotonic() > running.cancelled_at + LET_GO_S:
+            if running.abandon_at and time.monotonic() > running.abandon_at:
                 self._abandon(running)
         if time.monotonic() >= self._books_at:
             self._books_at = time.monotonic() + BOOKS_S
@@ -186,8 +187,8 @@ class InlineWorker(CallWorker):
         self._is_answering.wait(0.1)
 
     def _stop(self, running: Running) -> None:
-        if running.cancelled_at is None:
-            running.cancelled_at = time.monotonic()
+        if running.abandon_at is None:
+            running.abandon_at = time.monotonic() + self._ledger.cleanup_s(running.call_id)
             log.info("call.stopped", tool_call_id=running.call_id)
             self._loop.call_soon_threadsafe(_cancel, running)
 
@@ -223,7 +224,7 @@ class InlineWorker(CallWorker):
         if is_done:
             self.hastily(self._finalize_success, job, queue, execution, None)
             return
-        if running.cancelled_at:
+        if running.abandon_at:
             self._stopped_job_id = job.id  # one slot, read by the next line
         job.ended_at = now()
         self.hastily(self.handle_job_failure, job, queue, None, "No answer.", execution)
@@ -241,9 +242,9 @@ class InlineWorker(CallWorker):
         running.task.add_done_callback(lambda _: self._ended.put(running))
 
     def _execute(self, running: Running) -> Coroutine[Any, Any, None]:
-        if self._store is None:
-            self._store = self._bench.connect_store(self._bench.settings)
-        return execute_inline(self._bench, self._store, running.ref, running.call_id)
+        if self._calls is None:
+            self._calls = self._bench.connect_ledger(self._bench.settings)
+        return execute_inline(self._bench, self._calls, running.ref, running.call_id)
 
 
 def _cancel(running: Running) -> None:

@@ -6,29 +6,25 @@ ledger, under the generation of the claim.
 """
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
 
-from orchestrator.commands import CallResult, ClaimCall, Command, Outcome, RetryCall
+from orchestrator.commands import CallResult, ClaimCall, Outcome, RetryCall
 from orchestrator.current import CURRENT, CurrentCall
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
+from orchestrator.ledger import CallCommand, WorkerLedger
 from orchestrator.records import ToolCall
-from orchestrator.settings import Settings
 from orchestrator.shapes import shape
-from orchestrator.shell import change_run
-from orchestrator.store import RunRef, Store
+from orchestrator.store import RunRef
 from workers.attempt import Answer, attempt, attempt_inline, failed
-from workers.loader import Tools
+from workers.bench import BENCH, Bench
 from workers.progress import Tell, tell_from_child, tell_from_loop
-
-GRACE_S: Final = 5.0
-"""So long after its deadline a call may still be ended and answered by its worker."""
+from workers.slots import end_with_worker, give_back, take_turn
 
 _PAUSE_S: Final = 0.5
 
@@ -36,30 +32,6 @@ _TURNS: Final = WeakValueDictionary[str, asyncio.Lock]()
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What a worker gives its jobs: they are told ids, and find everything else here.
-
-    ``open_store`` makes the store ready for use; ``connect_store`` relies on somebody else having
-    done so, which saves a child some 7 ms.
-    """
-
-    worker: str
-    tools: Tools
-    settings: Settings
-    open_store: Callable[[Settings], Awaitable[Store]]
-    connect_store: Callable[[Settings], Store]
-
-    @property
-    def lease_ms(self) -> int:
-        """How long a worker may be silent about a call."""
-        return round(self.settings.call_lease_s * 1000)
-
-
-BENCH: Final = ContextVar[Bench]("bench")
-"""Set by the worker before its first job; forked children inherit it."""
 
 
 def execute(thread_id: str, run_id: str, call_id: str) -> None:
@@ -70,20 +42,26 @@ def execute(thread_id: str, run_id: str, call_id: str) -> None:
         thread_id=thread_id, run_id=run_id, tool_call_id=call_id
     )
     with ids, asyncio.Runner() as runner:
-        store = bench.connect_store(bench.settings)
-        call = runner.run(_claim(store, ref, call_id, bench))
+        ledger = bench.connect_ledger(bench.settings)
+        call = runner.run(_claim(ledger, ref, call_id, bench))
         if call is not None:
             tool, limit_s = bench.tools.get(call.name), _limit_s(call)
-            give_up_at = time.monotonic() + limit_s + GRACE_S
-            tell = tell_from_child(lambda: bench.connect_store(bench.settings), ref, call)
+            give_up_at = time.monotonic() + limit_s + bench.grace_s(call.name)
+            tell = tell_from_child(lambda: bench.connect_ledger(bench.settings), ref, call)
             CURRENT.set(_current(ref, call, tell))
             # Outside of our loop: sync tools may block, async ones get a loop of their own.
-            answer = attempt(tool, call.arguments, limit_s) if tool else _not_loaded(call)
-            runner.run(_report(store, ref, call, answer, give_up_at - time.monotonic()))
-        runner.run(store.close())
+            if bench.slots(call.name) is not None:
+                end_with_worker()
+            memory_mb = bench.settings.worker_memory_mb
+            answer = (
+                attempt(tool, call.arguments, limit_s, memory_mb) if tool else _not_loaded(call)
+            )
+            runner.run(_report(ledger, ref, call, answer, give_up_at - time.monotonic()))
+            runner.run(give_back(ledger, bench, call.name, call.id))
+        runner.run(ledger.close())
 
 
-async def execute_inline(bench: Bench, store: Store, ref: RunRef, call_id: str) -> None:
+async def execute_inline(bench: Bench, ledger: WorkerLedger, ref: RunRef, call_id: str) -> None:
     """As ``execute``, among others. Cancelling it stops the tool, and leaves its call unanswered.
 
     The calls of one run take turns at its documents, where many at once would only be in each
@@ -95,28 +73,37 @@ async def execute_inline(bench: Bench, store: Store, ref: RunRef, call_id: str) 
     turn = _TURNS.setdefault(ref.run_id, asyncio.Lock())
     with ids:
         async with turn:
-            call = await _claim(store, ref, call_id, bench)
+            call = await _claim(ledger, ref, call_id, bench)
         if call is not None:
             tool, limit_s = bench.tools.get(call.name), _limit_s(call)
-            give_up_at = time.monotonic() + limit_s + GRACE_S
-            CURRENT.set(_current(ref, call, tell_from_loop(store, turn, ref, call)))
-            answer = (
-                await attempt_inline(tool, call.arguments, limit_s) if tool else _not_loaded(call)
-            )
-            async with turn:
-                await _report(store, ref, call, answer, give_up_at - time.monotonic())
+            give_up_at = time.monotonic() + limit_s + bench.grace_s(call.name)
+            CURRENT.set(_current(ref, call, tell_from_loop(ledger, turn, ref, call)))
+            try:
+                answer = (
+                    await attempt_inline(tool, call.arguments, limit_s)
+                    if tool
+                    else _not_loaded(call)
+                )
+                async with turn:
+                    await _report(ledger, ref, call, answer, give_up_at - time.monotonic())
+            finally:
+                await give_back(ledger, bench, call.name, call.id)
 
 
-async def _claim(store: Store, ref: RunRef, call_id: str, bench: Bench) -> ToolCall | None:
-    """The call under this worker's generation. ``None``: somebody else's, over, or gone."""
-    command = ClaimCall(call_id, bench.worker, bench.lease_ms)
+async def _claim(ledger: WorkerLedger, ref: RunRef, call_id: str, bench: Bench) -> ToolCall | None:
+    """The call under this worker's generation. ``None``: somebody else's, over, gone, or its
+    turn has not come.
+    """
+    command = ClaimCall(call_id, bench.worker, bench.lease_ms, nonce=secrets.token_hex(8))
     try:
-        aggregate = await _insist(lambda: change_run(store, ref, command))
+        if not await _insist(lambda: take_turn(ledger, bench, ref, call_id)):
+            return None
+        call = await _insist(lambda: ledger.change(ref, command))
     except (NotNow, Gone) as error:
         log.info("call.not_claimed", reason=error.code)
         return None
     log.info("call.claimed")
-    return aggregate.call(call_id)
+    return call
 
 
 def _limit_s(call: ToolCall) -> float:
@@ -143,11 +130,11 @@ def _not_loaded(call: ToolCall) -> Answer:
 
 
 async def _report(
-    store: Store, ref: RunRef, call: ToolCall, answer: Answer, patience_s: float
+    ledger: WorkerLedger, ref: RunRef, call: ToolCall, answer: Answer, patience_s: float
 ) -> None:
     async def report() -> None:
-        drift = await _drift(store, call.name, answer)
-        await change_run(store, ref, _command(call, answer, drift))
+        drift = await _drift(ledger, call.name, answer)
+        await ledger.change(ref, _command(call, answer, drift))
 
     try:
         await _insist(report, patience_s)
@@ -157,7 +144,7 @@ async def _report(
         log.info("call.answered", outcome=answer.outcome)
 
 
-def _command(call: ToolCall, answer: Answer, drift: str | None) -> Command:
+def _command(call: ToolCall, answer: Answer, drift: str | None) -> CallCommand:
     text, error = answer.text, answer.error
     if answer.retry is not None:
         after_ms = round(answer.retry.after_s * 1000) or None
@@ -165,12 +152,12 @@ def _command(call: ToolCall, answer: Answer, drift: str | None) -> Command:
     return CallResult(call.id, call.generation, answer.outcome, text, error, answer.full, drift)
 
 
-async def _drift(store: Store, tool: str, answer: Answer) -> str | None:
+async def _drift(ledger: WorkerLedger, tool: str, answer: Answer) -> str | None:
     """How the output's shape differs from that of the tool's last output, if it does."""
     if answer.outcome is not Outcome.SUCCEEDED:
         return None
     now = shape(answer.full or answer.text)
-    before = await store.swap_shape(tool, now)
+    before = await ledger.swap_shape(tool, now)
     if before in (None, now):
         return None
     log.warning("tool.output_drifted", tool=tool, before=before, now=now)

@@ -1,4 +1,4 @@
-"""What a worker process tells the store about itself and about the calls that it has.
+"""What a worker process tells the ledger about itself and about the calls that it has.
 
 Whoever runs a tool (a forked child, or a task on another thread's event loop) claims and answers;
 this side keeps the lease alive, so that a tool cannot block its own heartbeat, and has the last
@@ -18,14 +18,14 @@ from typing import Final, TypeVar
 
 import structlog
 
-from orchestrator.commands import CallLost, CallResult, Command
-from orchestrator.decisions import TimerKey, TimerKind
+from orchestrator.commands import CallLost, CallResult
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
+from orchestrator.ledger import CallCommand, WorkerLedger
 from orchestrator.records import CallState, ToolCall
-from orchestrator.shell import change_run
-from orchestrator.store import Presence, RunRef, RunView, Store
+from orchestrator.store import Presence, RunRef
 from workers.attempt import timed_out
-from workers.job import GRACE_S, Bench
+from workers.bench import Bench
+from workers.slots import give_back, keep_slot
 
 ANNOUNCE_S: Final = 5
 ABSENT_AFTER_MS: Final = 15_000
@@ -69,7 +69,7 @@ class Ledger:
         info = {"queue": queue, "host": socket.gethostname(), "pid": str(os.getpid())}
         self._presence = Presence("worker", bench.worker, 0, info)
         self._runner = asyncio.Runner()
-        self._store: Store | None = None
+        self._calls: WorkerLedger | None = None
         self._announce_at = 0.0
         self._held: dict[str, Held] = {}
 
@@ -79,29 +79,36 @@ class Ledger:
             return
         self._announce_at = time.monotonic() + ANNOUNCE_S
 
-        async def tell(store: Store) -> None:
-            await asyncio.gather(
-                store.beat(self._presence, ABSENT_AFTER_MS),
-                store.publish_tools(self._specs, self._bench.settings.tool_retention_s),
+        retention_s = self._bench.settings.tool_retention_s
+        self._ask(
+            lambda ledger: ledger.announce(
+                self._presence, ABSENT_AFTER_MS, self._specs, retention_s
             )
-
-        self._ask(tell)
+        )
 
     def keep(self, *calls: Call) -> set[str]:
         """Renew the leases of the calls that tools have; returns the ids of those to end.
 
         These are not this worker's any more (cancelled, expired, lost), or their tools have
-        outlived the call's deadline by ``GRACE_S``.
+        outlived the call's deadline by the grace time.
         """
 
-        async def keep_all(store: Store) -> set[str]:
-            kept = await asyncio.gather(*(self._keep(store, *call) for call in calls))
+        async def keep_all(ledger: WorkerLedger) -> set[str]:
+            kept = await asyncio.gather(*(self._keep(ledger, *call) for call in calls))
             return {call[1] for call, is_kept in zip(calls, kept, strict=True) if not is_kept}
 
         gone = self._ask(keep_all) or set()
-        now = time.monotonic()
-        held = (self._held.get(call_id) for _, call_id in calls)
-        return gone | {late.call.id for late in held if late and now >= late.kill_at}
+        return gone | {call_id for _, call_id in calls if self.is_overdue(call_id)}
+
+    def is_overdue(self, call_id: str) -> bool:
+        """Whether the call's tool has outlived its time, the clean-up included."""
+        held = self._held.get(call_id)
+        return held is not None and time.monotonic() >= held.kill_at
+
+    def cleanup_s(self, call_id: str) -> float:
+        """How long the call's tool may take to end once it is stopped."""
+        held = self._held.get(call_id)
+        return self._bench.cleanup_s(held.call.name if held else None)
 
     def settle(self, call: Call, how: str) -> Left:
         """See to a call whose tool has ended, ``how`` says in which way.
@@ -111,7 +118,7 @@ class Ledger:
         out.
         """
         self.forget(call[1])
-        left = self._ask(lambda store: self._conclude(store, *call, how))
+        left = self._ask(lambda ledger: self._conclude(ledger, *call, how))
         return left or Left.UNCLAIMED
 
     def forget(self, call_id: str) -> None:
@@ -120,48 +127,51 @@ class Ledger:
 
     def close(self) -> None:
         """Say that this worker ends."""
-        if self._store is not None:
-            self._ask(lambda store: store.leave("worker", self._bench.worker))
-            self._ask(lambda store: store.close())
+        if self._calls is not None:
+            self._ask(lambda ledger: ledger.leave(self._bench.worker))
+            self._ask(lambda ledger: ledger.close())
         self._runner.close()
 
-    async def _keep(self, store: Store, ref: RunRef, call_id: str) -> bool:
+    async def _keep(self, ledger: WorkerLedger, ref: RunRef, call_id: str) -> bool:
         """Renew the lease, once there is one. False: there is no such call any more."""
         held = self._held.get(call_id)
         if held is None:
-            is_there, held = await self._find(store, ref, call_id)
+            is_there, held = await self._find(ledger, ref, call_id)
             if held is None:  # not claimed yet, if there still is such a call
                 return is_there
         call = held.call
-        key = TimerKey(TimerKind.CALL_LEASE, call.generation, call.id)
-        cap_ms = (call.deadline_ms or 0) + round(GRACE_S * 1000)
-        is_kept = await store.renew(ref, key, self._bench.lease_ms, cap_ms)
+        cap_ms = (call.deadline_ms or 0) + round(self._bench.grace_s(call.name) * 1000)
+        is_kept = await ledger.renew(ref, call, self._bench.lease_ms, cap_ms)
+        await keep_slot(ledger, self._bench, call.name, call.id)
         held.misses = 0 if is_kept else held.misses + 1
         return held.misses < MISSES
 
-    async def _find(self, store: Store, ref: RunRef, call_id: str) -> tuple[bool, Held | None]:
+    async def _find(
+        self, ledger: WorkerLedger, ref: RunRef, call_id: str
+    ) -> tuple[bool, Held | None]:
         """Whether there is such a call, and the hold on it if this worker has claimed it."""
         try:
-            view = await store.view(ref)
+            seen = await ledger.find(ref, call_id)
         except Gone:
             return False, None
-        call = _call(view, call_id)
-        if call is None or call.worker != self._bench.worker:
-            return call is not None, None
+        call = seen.call
+        if call.worker != self._bench.worker:
+            return True, None
         # Over already, perhaps: then its lease cannot be renewed.
-        left_s = ((call.deadline_ms or 0) - view.now_ms) / 1000
-        held = self._held[call_id] = Held(call, time.monotonic() + left_s + GRACE_S)
+        left_s = ((call.deadline_ms or 0) - seen.now_ms) / 1000
+        grace_s = self._bench.grace_s(call.name)
+        held = self._held[call_id] = Held(call, time.monotonic() + left_s + grace_s)
         return True, held
 
-    async def _conclude(self, store: Store, ref: RunRef, call_id: str, how: str) -> Left:
+    async def _conclude(self, ledger: WorkerLedger, ref: RunRef, call_id: str, how: str) -> Left:
         with suppress(Gone, NotNow):
-            view = await store.view(ref)
-            call = _call(view, call_id)
-            if call is not None and call.state is CallState.DISPATCHED:
+            seen = await ledger.find(ref, call_id)
+            call = seen.call
+            if call.state is CallState.DISPATCHED:
                 return Left.UNCLAIMED
-            if call is not None and self._is_ours(call):
-                command = _conclusion(call, view.now_ms, how)
-                await change_run(store, ref, command)
+            if self._is_ours(call):
+                await give_back(ledger, self._bench, call.name, call_id)
+                await ledger.change(ref, _conclusion(call, seen.now_ms, how))
                 log.warning("call.unanswered", tool_call_id=call_id, run_id=ref.run_id, how=how)
                 return Left.UNANSWERED
         return Left.NOTHING
@@ -169,16 +179,16 @@ class Ledger:
     def _is_ours(self, call: ToolCall) -> bool:
         return call.state is CallState.STARTED and call.worker == self._bench.worker
 
-    def _ask(self, act: Callable[[Store], Awaitable[T]]) -> T | None:
-        """Ask the store; ``None`` when it is away.
+    def _ask(self, act: Callable[[WorkerLedger], Awaitable[T]]) -> T | None:
+        """Ask the ledger; ``None`` when it is away.
 
         Twice, since the first may only find out that a connection has died in the meantime.
         """
 
         async def asked() -> T:
-            if self._store is None:
-                self._store = await self._bench.open_store(self._bench.settings)
-            return await act(self._store)
+            if self._calls is None:
+                self._calls = await self._bench.open_ledger(self._bench.settings)
+            return await act(self._calls)
 
         for _ in range(2):
             with suppress(StoreUnavailable):
@@ -187,11 +197,7 @@ class Ledger:
         return None
 
 
-def _call(view: RunView, call_id: str) -> ToolCall | None:
-    return next((call for call in view.calls if call.id == call_id), None)
-
-
-def _conclusion(call: ToolCall, now_ms: int, how: str) -> Command:
+def _conclusion(call: ToolCall, now_ms: int, how: str) -> CallCommand:
     deadline_ms, started_ms = call.deadline_ms or 0, call.started_ms or 0
     if now_ms < deadline_ms:
         reason = f"The tool ended without an answer: {how}."

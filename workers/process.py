@@ -12,14 +12,15 @@ from types import FrameType
 from typing import Any, Final
 
 import structlog
+from rq.command import parse_payload
 from rq.executions import Execution
 from rq.job import Job, JobStatus
 from rq.queue import Queue
 from rq.worker import Worker
 
 from orchestrator.dispatch.job_format import brief_retry
+from workers.bench import Bench
 from workers.call_worker import CallWorker, call_of
-from workers.job import Bench
 from workers.ledger import Left
 
 WAKE_S: Final = 5
@@ -36,6 +37,7 @@ class ProcessWorker(CallWorker, Worker):
     def __init__(self, queue: str, bench: Bench) -> None:
         super().__init__(queue, bench, WAKE_S, WATCH_S)
         self._ending = ""
+        self._kill_at = float("inf")
 
     def fork_work_horse(self, job: Job, queue: Queue) -> None:
         """Fork the child, in a process group of its own before anybody may signal it."""
@@ -53,6 +55,7 @@ class ProcessWorker(CallWorker, Worker):
     def monitor_work_horse(self, job: Job, queue: Queue, execution: Execution) -> None:
         """Wait for the child. However it ended, its call then has an answer or another try."""
         self._ending = "unknown"
+        self._kill_at = float("inf")
         try:
             super().monitor_work_horse(job, queue, execution)
         finally:
@@ -69,8 +72,10 @@ class ProcessWorker(CallWorker, Worker):
         """
         self._ledger.announce()
         call = call_of(job)
-        if time.monotonic() >= self._stop_at or (call and self._ledger.keep(call)):
-            log.warning("child.ended", tool_call_id=job.id)
+        if (call and self._ledger.keep(call)) or time.monotonic() >= self._stop_at:
+            self._stop_child(job.id)
+        if time.monotonic() >= self._kill_at or self._ledger.is_overdue(job.id):
+            log.warning("child.killed", tool_call_id=job.id)
             self.kill_horse()
         self.hastily(super().maintain_heartbeats, job, execution)
 
@@ -93,6 +98,15 @@ class ProcessWorker(CallWorker, Worker):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.horse_pid, sig)
 
+    def handle_payload(self, message: dict[Any, Any]) -> None:
+        """In RQ's own thread: stop the call, where RQ would kill the child at once."""
+        payload = parse_payload(message)
+        if payload["command"] != "stop-job":
+            super().handle_payload(message)  # type: ignore[no-untyped-call]
+        elif payload.get("job_id") == self.get_current_job_id():
+            self._stopped_job_id = payload["job_id"]
+            self._stop_child(payload["job_id"])
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """SIGTERM or SIGINT: end now if idle, else after the call. A second one ends the call."""
         self.note_stop()
@@ -102,6 +116,16 @@ class ProcessWorker(CallWorker, Worker):
         """Sign off; in the child there is nothing to sign off."""
         if not self.is_horse:
             super().teardown()
+
+    def _stop_child(self, call_id: str) -> None:
+        """Ask the child to end; it is killed when its tool has had the time to clean up."""
+        if self._kill_at < float("inf"):
+            return
+        self._kill_at = time.monotonic() + self._ledger.cleanup_s(call_id)
+        log.info("call.stopped", tool_call_id=call_id)
+        if self.horse_pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.horse_pid, signal.SIGTERM)
 
     def _settle(self, job: Job) -> Left:
         call = call_of(job)

@@ -19,6 +19,9 @@ MAY_STREAM: Final[dict[int | str, dict[str, Any]]] = {
 }
 """For the OpenAPI document, of routes that stream if they are asked to."""
 
+_ANSWERS: Final = frozenset({EventType.CALL_SETTLED, EventType.CALL_APPROVED})
+"""What a submit tells of a call first."""
+
 router = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}", tags=["runs"])
 
 
@@ -78,7 +81,7 @@ async def _answered_at(store: Store, ref: RunRef, call_ids: frozenset[str], aske
     """
     for event_id, event in await store.read_events(ref, f"{max(asked_ms - 1, 0)}-0"):
         call = event.call
-        if event.type is EventType.CALL_SETTLED and call is not None and call.id in call_ids:
+        if event.type in _ANSWERS and call is not None and call.id in call_ids:
             return Place.read(event_id)
     return Place(asked_ms)
 

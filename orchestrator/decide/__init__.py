@@ -7,7 +7,7 @@ does nothing. It reads no clock and touches no store; what it returns is true on
 from typing import assert_never
 
 from orchestrator import commands as c
-from orchestrator.decide import calls, endings, repeats, threads, turns
+from orchestrator.decide import approvals, calls, endings, repeats, threads, turns
 from orchestrator.decide.draft import Draft
 from orchestrator.decisions import Decision
 from orchestrator.records import Aggregate
@@ -58,12 +58,18 @@ def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 
             repeats.retry_call(draft, command)
         case c.SendAgain():
             repeats.send_again(draft, command)
+        case c.PostponeCall():
+            repeats.postpone_call(draft, command)
         case c.CheckWait():
             repeats.check_wait(draft, command)
         case c.CallLost():
             repeats.call_lost(draft, command)
         case c.SubmitOutputs():
             calls.submit_outputs(draft, command)
+        case c.AnswerApprovals():
+            approvals.answer_approvals(draft, command)
+        case c.TimeOutApproval():
+            approvals.time_out_approval(draft, command)
         case c.ResolveCall():
             calls.resolve_call(draft, command)
         case c.RequeueCall():

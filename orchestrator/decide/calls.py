@@ -30,7 +30,7 @@ from orchestrator.decisions import (
     TimerKind,
 )
 from orchestrator.errors import CallNotOpen, NotAcceptingOutputs, NotFound, OutputsMismatch
-from orchestrator.projection import public_status, required_calls
+from orchestrator.projection import public_status
 from orchestrator.records import (
     CallState,
     Executor,
@@ -43,11 +43,12 @@ from orchestrator.records import (
 from orchestrator.states import RunStatus, Trigger
 
 TIMERS: Final = {
+    CallState.AWAITING_APPROVAL: TimerKind.CALL_APPROVAL,
     CallState.DISPATCHED: TimerKind.CALL_WAIT,
     CallState.STARTED: TimerKind.CALL_LEASE,
     CallState.RETRYING: TimerKind.CALL_RETRY,
 }
-"""The timer that looks after a call in each state in which it waits for us or a worker."""
+"""The timer that looks after a call in each state in which it waits for anybody but the client."""
 
 MAX_LATE_RESULTS: Final = 5
 """Late results kept per call: enough to see what happened, bounded whatever a worker does."""
@@ -87,6 +88,8 @@ def open_round(
         if refusal is not None:
             call = call.but(executor=Executor.REFUSED)
             settle(draft, call, CallState.FAILED, refusal, error=refusal)
+        elif tool is not None and tool.approval == "required":
+            _await_approval(draft, _for_worker(call, tool), tool.approval_timeout_s)
         elif tool is not None:
             dispatch(draft, _for_worker(call, tool))
         else:
@@ -94,8 +97,13 @@ def open_round(
 
 
 def claim_call(draft: Draft, command: ClaimCall) -> None:
-    """Give a dispatched call to this worker, with a time limit and a lease."""
+    """Give a dispatched call to this worker, with a time limit and a lease.
+
+    An execution that has it already, and asks again since it was not told, has it.
+    """
     call = find_call(draft, command.call_id)
+    if call.state is CallState.STARTED and command.nonce and command.nonce == call.nonce:
+        return
     if call.state is not CallState.DISPATCHED:
         raise CallNotOpen(call.id, call.state)
     clear_timer(draft, call)
@@ -103,6 +111,7 @@ def claim_call(draft: Draft, command: ClaimCall) -> None:
     call = call.but(
         state=CallState.STARTED,
         generation=call.generation + 1,
+        nonce=command.nonce,
         attempts=call.attempts + 1,
         worker=command.worker,
         started_ms=draft.now_ms,
@@ -120,7 +129,9 @@ def call_result(draft: Draft, command: CallResult) -> None:
         return
     if command.full is not None:
         draft.ask(KeepOutput(call.id, command.full))
-    call = call.but(has_full_output=command.full is not None, drift=command.drift)
+    call = call.but(
+        answered=call.generation, has_full_output=command.full is not None, drift=command.drift
+    )
     settle(draft, call, CallState(command.outcome), command.text, error=command.error)
     finish_round(draft)
 
@@ -133,10 +144,9 @@ def call_progress(draft: Draft, command: CallProgress) -> None:
 
 def submit_outputs(draft: Draft, command: SubmitOutputs) -> None:
     """Apply the client's answers: all that are waited for, each once, or none."""
-    run, ledger = draft.run, draft.aggregate.calls
-    waiting = required_calls(run, ledger)
+    run, waiting = draft.run, draft.aggregate.client_calls()
     if not waiting:
-        raise NotAcceptingOutputs(run.id, public_status(run, ledger))
+        raise NotAcceptingOutputs(run.id, public_status(run, draft.aggregate.calls))
     expected = [call.id for call in waiting]
     got = [call_id for call_id, _ in command.outputs]
     if sorted(got) != sorted(expected):
@@ -144,6 +154,7 @@ def submit_outputs(draft: Draft, command: SubmitOutputs) -> None:
     texts = dict(command.outputs)
     for call in waiting:
         settle(draft, call, CallState.SUCCEEDED, texts[call.id])
+    _ask_for_approvals(draft)
     finish_round(draft)
 
 
@@ -155,6 +166,8 @@ def resolve_call(draft: Draft, command: ResolveCall) -> None:
     stop(draft, call)
     error = None if command.state is CallState.SUCCEEDED else "An operator ended this call."
     settle(draft, call, command.state, command.text, error=error)
+    if call.executor is Executor.CLIENT and not draft.aggregate.client_calls():
+        _ask_for_approvals(draft)
     finish_round(draft)
 
 
@@ -238,19 +251,43 @@ def settle(
 ) -> None:
     """Answer the call: its output goes to the transcript at once."""
     clear_timer(draft, call)
-    seq = draft.append(Output(seq=0, run_id=draft.run.id, call_id=call.id, text=text))
+    edited = call.arguments if call.asked_arguments is not None else None
+    output = Output(seq=0, run_id=draft.run.id, call_id=call.id, text=text, arguments=edited)
+    seq = draft.append(output)
     settled = call.but(state=state, finished_ms=draft.now_ms, output_seq=seq, error=error)
     draft.put_call(settled, EventType.CALL_SETTLED)
 
 
 def record_late(draft: Draft, call: ToolCall, command: CallResult | RetryCall) -> None:
-    """Keep a result that came too late; it changes nothing else."""
-    if len(call.late) >= MAX_LATE_RESULTS:
+    """Keep a result that came too late; it changes nothing else. One that is known is not late:
+    whoever brought it was not told, and brings it again.
+    """
+    if len(call.late) >= MAX_LATE_RESULTS or _is_known(call, command):
         return
     late = LateResult(at_ms=draft.now_ms, generation=command.generation, text=command.text)
     draft.put_call(call.but(late=(*call.late, late)), EventType.CALL_LATE)
     if draft.run.is_final:
         draft.ask(RetireLog())
+
+
+def _is_known(call: ToolCall, command: CallResult | RetryCall) -> bool:
+    if any((x.generation, x.text) == (command.generation, command.text) for x in call.late):
+        return True
+    is_repeatable = isinstance(command, RetryCall) or call.state is CallState(command.outcome)
+    return call.answered == command.generation and is_repeatable
+
+
+def _await_approval(draft: Draft, call: ToolCall, timeout_s: float) -> None:
+    approve_by_ms = min(draft.now_ms + round(timeout_s * 1000), draft.run.deadline_ms)
+    call = call.but(state=CallState.AWAITING_APPROVAL, approve_by_ms=approve_by_ms)
+    draft.put_call(call, EventType.CALL_AWAITING_APPROVAL)
+    draft.set_timer(timer(TimerKind.CALL_APPROVAL, call), approve_by_ms)
+
+
+def _ask_for_approvals(draft: Draft) -> None:
+    """Show clients the approvals that have waited behind their own calls."""
+    if draft.aggregate.calls_to_approve():
+        draft.tell_run(EventType.RUN_REQUIRES_ACTION)
 
 
 def _undeclared(draft: Draft, name: str) -> str | None:

@@ -7,7 +7,14 @@ which failed together do not come back together.
 from typing import Final
 from zlib import crc32
 
-from orchestrator.commands import CallLost, CheckWait, RequeueCall, RetryCall, SendAgain
+from orchestrator.commands import (
+    CallLost,
+    CheckWait,
+    PostponeCall,
+    RequeueCall,
+    RetryCall,
+    SendAgain,
+)
 from orchestrator.decide.calls import (
     LOOK_AFTER_MS,
     clear_timer,
@@ -30,6 +37,9 @@ from orchestrator.records import CallState, Executor, ToolCall
 FIRST_PAUSE_MS: Final = 500
 MAX_PAUSE_MS: Final = 30_000
 
+MAX_POSTPONED_MS: Final = 2_000
+"""A call that waits for its turn asks again at least so often."""
+
 
 def call_lost(draft: Draft, command: CallLost) -> None:
     """Send the call again if its author said that this is harmless; else answer in its place."""
@@ -49,7 +59,9 @@ def retry_call(draft: Draft, command: RetryCall) -> None:
     call = find_call(draft, command.call_id)
     if not is_held(call, command.generation):
         record_late(draft, call, command)
-    elif call.attempts < call.max_attempts:
+        return
+    call = call.but(answered=call.generation)
+    if call.attempts < call.max_attempts:
         if call.side_effects == "once":
             call = call.but(allowed_again=call.allowed_again + 1)
         _pause(draft, call, EventType.CALL_RETRYING, command.error, command.after_ms)
@@ -63,6 +75,16 @@ def send_again(draft: Draft, command: SendAgain) -> None:
     call = _waiting(draft, command.call_id, command.generation, CallState.RETRYING)
     clear_timer(draft, call)
     dispatch(draft, call)
+
+
+def postpone_call(draft: Draft, command: PostponeCall) -> None:
+    """Let the call wait a little for its turn; that is no attempt. It asks less often later on,
+    since each time is told in the log.
+    """
+    call = _waiting(draft, command.call_id, command.generation, CallState.DISPATCHED)
+    waited_ms = draft.now_ms - call.created_ms
+    pause_ms = max(FIRST_PAUSE_MS, min(waited_ms // 4, MAX_POSTPONED_MS))
+    _pause(draft, call, EventType.CALL_RETRYING, command.reason, pause_ms)
 
 
 def check_wait(draft: Draft, command: CheckWait) -> None:
@@ -83,9 +105,12 @@ def check_wait(draft: Draft, command: CheckWait) -> None:
 
 
 def requeue_call(draft: Draft, command: RequeueCall) -> None:
-    """Send an open call of a worker again, and stop whoever is at it; his result will be late."""
+    """Send an open call of a worker again, and stop whoever is at it; his result will be late. One
+    that waits to be approved has not been sent.
+    """
     call = find_call(draft, command.call_id)
-    if call.is_settled or call.executor is not Executor.WORKER:
+    is_held_back = call.state is CallState.AWAITING_APPROVAL
+    if call.is_settled or is_held_back or call.executor is not Executor.WORKER:
         raise CallNotOpen(call.id, call.state)
     stop(draft, call)
     clear_timer(draft, call)

@@ -15,13 +15,14 @@ MAX_BACKOFF_S: Final = 30.0
 
 
 async def ask(model: Model, request: TurnRequest, speech: Speech, settings: Settings) -> Reply:
-    """The model's reply; what it says until then is logged. Raises ``ModelError``."""
+    """The model's reply; what it says is logged, also when it breaks off. Raises ``ModelError``."""
     try:
-        reply = await _listen(model, request, speech, settings)
-        await speech.end()
+        try:
+            return await _listen(model, request, speech, settings)
+        finally:
+            await speech.end()
     finally:
         speech.drop()
-    return reply
 
 
 def pause_s(failures: int, asked_s: float | None) -> float:

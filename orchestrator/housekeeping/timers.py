@@ -16,6 +16,7 @@ from orchestrator.commands import (
     ConfirmCancel,
     RequeueTurn,
     SendAgain,
+    TimeOutApproval,
 )
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.errors import Gone, NotNow
@@ -47,6 +48,9 @@ async def fire(store: Store, timer: DueTimer, patience_ms: int = PATIENCE_MS) ->
         await _act(store, timer.ref, timer.key, patience_ms)
     except (NotNow, Gone):
         log.debug("timer.stale", kind=timer.key.kind, run_id=timer.ref.run_id)
+    else:
+        if timer.key.kind is not TimerKind.DELETION:
+            return  # what was decided has cleared it, or has set it anew
     await store.drop_timer(timer)
 
 
@@ -67,6 +71,8 @@ async def _act(store: Store, ref: RunRef, key: TimerKey, patience_ms: int) -> No
         case TimerKind.CALL_WAIT:
             served = await served_queues(store)
             await change_run(store, ref, CheckWait(call_id, key.generation, served, patience_ms))
+        case TimerKind.CALL_APPROVAL:
+            await change_run(store, ref, TimeOutApproval(call_id))
         case TimerKind.DELETION:
             await store.clear_thread(ref.thread_id)
         case _:

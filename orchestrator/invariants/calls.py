@@ -62,6 +62,17 @@ def tools_run_no_more_than_they_may(c: Committed) -> str | None:
     for call in c.after.calls:
         if call.attempts > _most_attempts(call) or call.generation != call.attempts:
             return f"{call.id} ({call.side_effects}): {call.attempts}, {call.generation}"
+        if call.answered > call.generation:
+            return f"{call.id} was answered by {call.answered}, claimed by {call.generation}"
+    return None
+
+
+def nothing_starts_before_it_is_approved(c: Committed) -> str | None:
+    """Otherwise money would be moved that somebody wanted to be asked about."""
+    for call in c.after.calls:
+        is_held_back = call.approve_by_ms is not None and call.approved_ms is None
+        if is_held_back and (call.dispatched_ms is not None or call.attempts):
+            return f"{call.id} is {call.state}"
     return None
 
 

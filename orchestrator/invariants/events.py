@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from orchestrator.decisions import EventType, QueueTurn, SendCall, StopCall
+from orchestrator.decisions import EventType, QueueTurn, RetireLog, SendCall, StopCall
 from orchestrator.invariants.committed import Committed
 from orchestrator.projection import public_status
 from orchestrator.records import CallState, ToolCall
@@ -29,6 +29,15 @@ def the_log_ends_with_the_run(c: Committed) -> str | None:
     ends = [place for place, kind in enumerate(told) if kind in _ENDS]
     wanted = [len(told) - 1] if c.run.is_final else []
     return None if ends == wanted else f"{c.run.status} was told as {told}"
+
+
+def a_log_is_retired_when_it_is_complete(c: Committed) -> str | None:
+    """Otherwise logs would fill the store, or go before their end could be read. What is told late
+    makes the log complete anew.
+    """
+    asked = [effect for effect in c.decision.effects if isinstance(effect, RetireLog)]
+    is_complete = c.run.is_final and bool(c.decision.events)
+    return None if len(asked) == int(is_complete) else f"{c.run.status}: {len(asked)} times"
 
 
 def the_last_event_tells_how_it_is(c: Committed) -> str | None:

@@ -10,7 +10,9 @@ from orchestrator.projection import public_status
 from orchestrator.records import Executor, StepStatus, Usage
 from orchestrator.states import FINAL, LEGAL, RunStatus
 
-_EDGES: Final = frozenset((source, target) for (source, _), target in LEGAL.items())
+_TOLD_AGAIN: Final = (RunStatus.REQUIRES_ACTION, RunStatus.REQUIRES_ACTION)
+"""When clients have answered their calls, and approvals have waited behind them."""
+_EDGES: Final = {_TOLD_AGAIN} | {(source, target) for (source, _), target in LEGAL.items()}
 _STATUS_EVENTS: Final = {EventType(f"run.{status}"): status for status in RunStatus}
 _RUN_ENDS: Final[Mapping[RunStatus, set[str]]] = {
     RunStatus.COMPLETED: {"completed_ms"},
@@ -90,9 +92,12 @@ def open_calls_mean_requires_action(c: Committed) -> str | None:
 
 
 def clients_wait_only_for_themselves(c: Committed) -> str | None:
-    """Otherwise stock clients stop polling, or run a tool that a worker is running."""
+    """Otherwise stock clients stop polling, or run a tool that a worker is running; or nobody would
+    see that a call waits to be approved.
+    """
     shown = public_status(c.run, c.after.calls)
     waiting = [x.id for x in c.after.calls if x.executor is Executor.CLIENT and not x.is_settled]
+    waiting += [x.id for x in c.after.calls_to_approve()]
     is_shown = shown is RunStatus.REQUIRES_ACTION
     return None if is_shown == bool(waiting) else f"shown as {shown}, waiting: {waiting}"
 

@@ -30,7 +30,10 @@ def times_never_go_backwards(c: Committed) -> str | None:
     chains: list[tuple[int | None, ...]] = [
         (run.created_ms, since, *(event.at_ms for event in c.decision.events), run.updated_ms),
         (run.created_ms, run.started_ms, run.completed_ms or run.failed_ms or run.cancelled_ms),
-        *((x.created_ms, x.started_ms, x.finished_ms, run.updated_ms) for x in c.after.calls),
+        *(
+            (x.created_ms, x.approved_ms, x.started_ms, x.finished_ms, run.updated_ms)
+            for x in c.after.calls
+        ),
         *(
             (x.created_ms, x.completed_ms, x.failed_ms, x.cancelled_ms, x.expired_ms)
             for x in c.after.steps

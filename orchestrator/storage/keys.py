@@ -44,6 +44,7 @@ META_KINDS: Final = (
     KeyKind("tool", "string", Lifetime.EXPIRY, "a published tool"),
     KeyKind("shapes", "hash", Lifetime.INSTALLATION, "JSON shape of a tool's last output by name"),
     KeyKind("tools", "zset", Lifetime.INSTALLATION, "tool name by the time when it is forgotten"),
+    KeyKind("slots", "zset", Lifetime.EXPIRY, "holder of a slot of a tool by the end of its hold"),
     KeyKind("engine", "string", Lifetime.EXPIRY, "presence of an engine"),
     KeyKind("engines", "zset", Lifetime.INSTALLATION, "engine id by the time when it is forgotten"),
     KeyKind("worker", "string", Lifetime.EXPIRY, "presence of a worker"),
@@ -172,6 +173,10 @@ class Keys:
     def deleted(self, assistant_id: str) -> str:
         """Where a deleted assistant was in the list."""
         return f"{self._meta}:deleted:{assistant_id}"
+
+    def slots(self, tool: str) -> str:
+        """Who executes a tool that only so many may execute at once."""
+        return f"{self._meta}:slots:{tool}"
 
     def announced(self, kind: str, name: str) -> str:
         """What was announced under this name: a tool, an engine or a worker."""

@@ -31,5 +31,6 @@ TAKE_DUE: Final = _load("take_due")
 RENEW: Final = _load("renew")
 TAKE_ENTRIES: Final = _load("take_entries")
 SAY: Final = _load("say")
+TAKE_SLOT: Final = _load("take_slot")
 
-SCRIPTS: Final = (COMMIT, TAKE_DUE, RENEW, TAKE_ENTRIES, SAY)
+SCRIPTS: Final = (COMMIT, TAKE_DUE, RENEW, TAKE_ENTRIES, SAY, TAKE_SLOT)

@@ -23,6 +23,7 @@ from orchestrator.storage.keys import Keys
 from orchestrator.storage.pipelining import Pipeliner
 from orchestrator.storage.receipts import Receipts
 from orchestrator.storage.scripts import SCRIPTS
+from orchestrator.storage.slots import Slots
 from orchestrator.storage.streams import Streams
 from orchestrator.storage.threads import Threads
 from orchestrator.storage.timers import Timers
@@ -37,7 +38,7 @@ DAY_MS: Final = 86_400_000
 log = structlog.get_logger(__name__)
 
 
-class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements):
+class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements, Slots):
     """Implements ``orchestrator.store.Store``; each part of it is a file of this folder.
 
     The client must be as ``connect`` makes it: RESP2, bytes, no retries. It is closed with the

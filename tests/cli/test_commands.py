@@ -86,6 +86,12 @@ def test_a_wrong_setting_is_named(command: tuple[str, ...]) -> None:
     assert said.startswith("runstate: RUNSTATE_MAX_TURNS is wrong: ")
 
 
+def test_settings_that_do_not_go_together_are_told() -> None:
+    given = {"RUNSTATE_API_URL": "http://runstate.internal", "RUNSTATE_WORKER_KEY": "secret"}
+    said = refusal("worker", "--tools", "x", settings=given)
+    assert "a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL" in said
+
+
 def test_a_busy_port_is_named_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])

@@ -25,6 +25,8 @@ def call(**changes: Any) -> Any:
         "attempts": 0,
         "worker": None,
         "created_ms": 1200,
+        "approve_by_ms": None,
+        "approved_ms": None,
         "started_ms": None,
         "finished_ms": None,
         "error": None,

@@ -24,6 +24,7 @@ from api.doorbell import Doorbell
 from api.server import Server
 from orchestrator.settings import Settings
 from orchestrator.store import Store
+from tests.engine.rig import EngineRoom
 from tests.http.driver import Driver
 
 
@@ -109,6 +110,25 @@ async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 def driver(store: Store) -> Driver:
     return Driver(store)
+
+
+@pytest.fixture
+async def idle_engines(
+    store: Store,
+    settings: Settings,
+    address: str,  # so that they end before the api, which closes their store
+) -> AsyncIterator[EngineRoom]:
+    """Engines of the test, to be started by it."""
+    room = EngineRoom(store, settings)
+    yield room
+    await room.close()
+
+
+@pytest.fixture
+async def engines(idle_engines: EngineRoom) -> EngineRoom:
+    """Engines of the test; one is at work."""
+    idle_engines.start("engine-1")
+    return idle_engines
 
 
 @pytest.fixture

@@ -52,11 +52,15 @@ class Driver:
         *calls: Asked,
         text: str | None = None,
         workers: tuple[str, ...] = (),
+        to_approve: tuple[str, ...] = (),
         usage: Usage | None = None,
     ) -> tuple[str, ...]:
-        """The model asks for tools, those named in ``workers`` being served; returns call ids."""
+        """The model asks for tools, those named in ``workers`` being served, and so are those in
+        ``to_approve`` once somebody has agreed; returns call ids.
+        """
         proposed = tuple(ProposedCall(mint("call"), c.name, c.arguments) for c in calls)
         tools = {name: ToolSpec(name=name) for name in workers}
+        tools |= {name: ToolSpec(name=name, approval="required") for name in to_approve}
         await self._turn(run, text, proposed, Stop.TOOLS, tools=tools, usage=usage)
         return tuple(call.call_id for call in proposed)
 

@@ -1,7 +1,6 @@
 """What deleting threads and assistants does to runs, and what it leaves to others."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 from openai import AsyncOpenAI, NotFoundError
@@ -86,20 +85,6 @@ async def test_deletions_that_meet_all_see_it_gone(
     await fire_due(store)
     with pytest.raises(NotFoundError):
         await threads.retrieve(run.thread_id)
-
-
-async def test_a_client_that_hangs_up_leaves_the_thread_whole_or_gone(
-    client: AsyncOpenAI, assistant: Assistant
-) -> None:
-    threads = client.beta.threads
-    for hang_up_after_ms in range(20):
-        run = await threads.create_and_run(assistant_id=assistant.id)
-        deletion = asyncio.create_task(threads.delete(run.thread_id))
-        await asyncio.wait({deletion}, timeout=hang_up_after_ms / 2000)
-        deletion.cancel()
-        with suppress(NotFoundError):
-            found = await threads.runs.retrieve(run.id, thread_id=run.thread_id)
-            assert found.status == "queued"
 
 
 async def test_three_hundred_runs_of_deleted_threads_stand_in_nobodys_way(

@@ -55,6 +55,7 @@ async def test_a_wrong_method_is_405(http: httpx2.AsyncClient) -> None:
         b'{"model": NaN}',
         b'{"model": "\\ud835"}',
         b'{"model": "\xff"}',
+        b'{"model": "\x00"}',
         b'{"model": "m", "metadata": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
     ],
 )

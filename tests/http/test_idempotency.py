@@ -10,6 +10,7 @@ from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
 
 from orchestrator.settings import Settings
+from orchestrator.storage.valkey import open_store
 from orchestrator.store import PageQuery, RunRef, Store
 from tests.http.conftest import serve
 from tests.http.driver import Asked, Driver
@@ -38,14 +39,11 @@ def creation(
 
 @pytest.fixture
 async def both(
-    settings: Settings, store: Store, http: httpx2.AsyncClient
+    settings: Settings, http: httpx2.AsyncClient
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
-    """Clients of two api processes on one store."""
-
-    async def connect() -> Store:
-        return store
-
-    async with serve(settings, connect) as address, httpx2.AsyncClient(base_url=address) as other:
+    """Clients of two apis, each with connections of its own to the store."""
+    serving = serve(settings, lambda: open_store(settings))
+    async with serving as address, httpx2.AsyncClient(base_url=address) as other:
         yield http, other
 
 

@@ -1,6 +1,8 @@
 """Assistants, threads and messages that come from another server, and go to one."""
 
+import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,27 @@ async def test_what_is_exported_is_what_was_imported(
         "6 imported, 0 already there, 0 skipped",
         "0 imported, 6 already there, 0 skipped",
     ]
+
+
+async def test_the_command_imports_a_file_and_exports_it_again(
+    address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "objects"
+    file.write_text(json.dumps(EVERYTHING))
+    told = await runstate("import", str(file), "--url", address)
+    assert told == b"6 imported, 0 already there, 0 skipped\n"
+    lines = (await runstate("export", "--url", address)).splitlines()
+    assert [json.loads(line) for line in lines] == EVERYTHING
+
+
+async def runstate(*arguments: str) -> bytes:
+    """What the command prints, as a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli.main", *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0
+    return told
 
 
 async def test_what_cannot_be_imported_is_named_with_the_reason(

@@ -75,10 +75,28 @@ async def test_an_unknown_run_is_not_found(http: httpx2.AsyncClient) -> None:
 async def test_the_queues_show_what_waits_on_them(
     http: httpx2.AsyncClient, settings: Settings, store: Store, driver: Driver, run: Run
 ) -> None:
-    assert (await http.get("/ops/queues")).json() == {"data": []}
+    assert (await http.get("/ops/queues")).json() == {"data": [], "unserved": []}
     await driver.asks(run, Asked("measure"), Asked("measure"), workers=("measure",))
     await Dispatcher(store, settings).deliver(await store.take_parcels(10, 60_000))
-    (queue,) = (await http.get("/ops/queues")).json()["data"]
+    report = (await http.get("/ops/queues")).json()
+    (queue,) = report["data"]
     assert (queue["name"], queue["depth"], queue["started"]) == ("tools", 2, 0)
     assert queue["oldest_age_s"] >= 0
     assert queue["workers"] == []
+    assert report["unserved"] == ["tools"]
+
+
+async def test_calls_that_no_live_worker_serves_are_said_to_wait(
+    http: httpx2.AsyncClient, settings: Settings, store: Store, driver: Driver, run: Run
+) -> None:
+    await driver.asks(run, Asked("measure"), workers=("measure",))
+    await Dispatcher(store, settings).deliver(await store.take_parcels(10, 60_000))
+
+    async def unserved() -> list[list[str]]:
+        paths = ("/ops/queues", f"/ops/runs/{run.id}")
+        return [(await http.get(path)).json()["unserved"] for path in paths]
+
+    assert await unserved() == [["tools"], ["tools"]]
+    await store.beat(Presence("worker", "w", 0, {"queue": "tools"}), 60_000)
+    assert await unserved() == [[], []]
+    await store.leave("worker", "w")

@@ -205,6 +205,15 @@ async def test_a_run_that_only_workers_are_busy_with_is_in_progress(
     ]
 
 
+async def test_a_message_is_listed_as_soon_as_the_model_begins_it(
+    client: AsyncOpenAI, driver: Driver, run: Run
+) -> None:
+    await driver.starts(run)
+    await driver.speaks(run)
+    (begun,) = (await client.beta.threads.messages.list(run.thread_id)).data
+    assert (begun.status, begun.content, begun.run_id) == ("in_progress", [], run.id)
+
+
 async def test_the_sdks_poll_helper_ends_with_the_run(
     client: AsyncOpenAI, driver: Driver, run: Run
 ) -> None:

@@ -162,7 +162,7 @@ async def test_refused_messages_never_show_up(client: AsyncOpenAI, run: Run) -> 
     async def add(number: int) -> None:
         with pytest.raises(BadRequestError, match="while a run"):
             await client.beta.threads.messages.create(
-                run.thread_id, role="user", content=str(number)
+                run.thread_id, role="assistant" if number % 2 else "user", content=str(number)
             )
 
     await asyncio.gather(*map(add, range(20)))

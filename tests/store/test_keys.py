@@ -34,7 +34,7 @@ def test_every_key_is_of_a_kind_of_its_own_and_declared() -> None:
     keys = Keys("rs", 16)
     partition = all_keys(keys.partitions[3], "id_1")
     meta = [keys.layout, keys.assistants, keys.assistant("a"), keys.deleted("a"), keys.receipt("a")]
-    meta += [keys.shapes]
+    meta += [keys.shapes, keys.slots("a")]
     meta += [keys.announced(kind, "a") for kind in ("tool", "engine", "worker")]
     meta += [keys.announcements(kind) for kind in ("tool", "engine", "worker")]
     assert {kind_of(key) for key in partition} == set(PARTITION_KINDS)

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from orchestrator.commands import (
     AddMessages,
+    AnswerApprovals,
+    Approval,
     CallLost,
     CallResult,
     Cancel,
@@ -24,6 +26,7 @@ from orchestrator.commands import (
     OpenCalls,
     OpenMessage,
     Outcome,
+    PostponeCall,
     ProposedCall,
     RequeueCall,
     RequeueTurn,
@@ -63,6 +66,7 @@ PUBLISHED: Final[Mapping[str, ToolSpec]] = {
     "update": ToolSpec(name="update", side_effects="idempotent", max_attempts=2),
     "charge": ToolSpec(name="charge", side_effects="once", max_attempts=2),
     "transfer": ToolSpec(name="transfer", side_effects="once", on_unknown="hold"),
+    "refund": ToolSpec(name="refund", approval="required", approval_timeout_s=60),
 }
 """Tools that workers serve; the run declares them and ``ask_user``, which is the client's."""
 
@@ -202,6 +206,16 @@ class Play:
         """Answer a call as an operator."""
         self.ask(ResolveCall(call.id, text, **how))
 
+    def approve(self, call: ToolCall, arguments: str | None = None) -> ToolCall:
+        """Let a call start; returns it as it is now."""
+        self.ask(AnswerApprovals((Approval(call.id, True, arguments),)))
+        return self.call(call)
+
+    def reject(self, call: ToolCall, reason: str | None = None) -> ToolCall:
+        """Do not let a call start; returns it as it is now."""
+        self.ask(AnswerApprovals((Approval(call.id, False, reason=reason),)))
+        return self.call(call)
+
     def expire(self) -> None:
         """Look at the deadline."""
         self.ask(Expire())
@@ -300,6 +314,10 @@ class Play:
         """The pause after a loss is over; returns the call as it is now."""
         self.ask(SendAgain(call.id, call.generation))
         return self.call(call)
+
+    def postpone(self, call: ToolCall, reason: str) -> None:
+        """A worker finds that the call has to wait."""
+        self.ask(PostponeCall(call.id, call.generation, reason))
 
     def retry(self, call: ToolCall, after_ms: int | None = None) -> ToolCall:
         """The tool asks to be called again; returns the call as it is now."""
@@ -401,6 +419,7 @@ ACTIVE: Final[Mapping[str, Callable[[], Play]]] = {
     "waiting for workers": lambda: a_round("look_up", "charge"),
     "waiting for both": lambda: a_round("ask_user", "look_up"),
     "waiting for an operator": a_held_call,
+    "waiting for an approval": lambda: a_round("refund"),
     "cancelling": a_cancelled_turn,
 }
 """A run in each situation in which it is not over."""

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from orchestrator.commands import IfBusy
-from orchestrator.decisions import Event, EventType, QueueTurn, SendCall, TimerKey, TimerKind
+from orchestrator.decisions import (
+    Event,
+    EventType,
+    QueueTurn,
+    RetireLog,
+    SendCall,
+    TimerKey,
+    TimerKind,
+)
 from orchestrator.invariants import (
     INVARIANTS,
     Committed,
@@ -19,11 +27,21 @@ from orchestrator.invariants import (
     transcript,
     violations,
 )
-from orchestrator.records import CallState, LateResult, Output, StepStatus, Usage, Waiting
+from orchestrator.records import (
+    CallState,
+    LateResult,
+    MessageStatus,
+    Output,
+    StepStatus,
+    Usage,
+    Waiting,
+)
 from orchestrator.states import RunStatus
 from tests.unit.play import Play, a_round, a_run, a_turn
 
 Breaking = Callable[[Committed], Committed]
+
+OPEN = MessageStatus.IN_PROGRESS
 
 
 def step(play: Play, verb: Callable[[], object]) -> Committed:
@@ -50,6 +68,24 @@ def a_reply() -> Committed:
     return step(play, lambda: play.reply("look_up", "ask_user", text="One moment.", usage=usage))
 
 
+def an_opening() -> Committed:
+    play = a_turn()
+    return step(play, play.speak)
+
+
+def a_lost_turn() -> Committed:
+    play = a_turn()
+    play.speak("Let me")
+    return step(play, play.requeue)
+
+
+def a_cut_answer() -> Committed:
+    play = a_turn()
+    play.speak("Let me")
+    play.cancel()
+    return step(play, play.confirm_cancel)
+
+
 def a_claim() -> Committed:
     play = a_round("look_up", "ask_user")
     return step(play, lambda: play.claim(play.calls[0]))
@@ -70,6 +106,16 @@ def a_second_result() -> Committed:
 def a_cancel() -> Committed:
     play = a_round("look_up", "ask_user")
     return step(play, play.cancel)
+
+
+def an_approval() -> Committed:
+    play = a_round("refund")
+    return step(play, lambda: play.approve(play.calls[0]))
+
+
+def a_question_before_an_approval() -> Committed:
+    play = a_round("refund", "ask_user")
+    return step(play, lambda: play.submit({play.calls[1].id: "yes"}))
 
 
 def a_passing_on() -> Committed:
@@ -100,10 +146,15 @@ STEPS = (
     a_creation,
     a_start,
     a_reply,
+    an_opening,
+    a_lost_turn,
+    a_cut_answer,
     a_claim,
     a_result,
     a_second_result,
     a_cancel,
+    an_approval,
+    a_question_before_an_approval,
     a_passing_on,
     a_rollback,
     a_late_result,
@@ -135,11 +186,15 @@ def entries(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
     return lambda c: replace(c, entries=change(c.entries))
 
 
+def last_message(**changes: Any) -> Breaking:
+    return entries(lambda all_: (*all_[:-1], all_[-1].but(**changes)))
+
+
 def timers(change: Callable[[dict[TimerKey, int]], dict[TimerKey, int]]) -> Breaking:
     return lambda c: replace(c, timers=change(dict(c.timers)))
 
 
-def told(change: Callable[[tuple[Event, ...]], tuple[Event, ...]]) -> Breaking:
+def log(change: Callable[[tuple[Event, ...]], tuple[Event, ...]]) -> Breaking:
     return lambda c: replace(c, decision=replace(c.decision, events=change(c.decision.events)))
 
 
@@ -148,7 +203,7 @@ def effects(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
 
 
 def without(kind: EventType) -> Breaking:
-    return told(lambda told: tuple(event for event in told if event.type != kind))
+    return log(lambda told: tuple(event for event in told if event.type != kind))
 
 
 def late(count: int) -> tuple[LateResult, ...]:
@@ -158,7 +213,7 @@ def late(count: int) -> tuple[LateResult, ...]:
 BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (runs.status_follows_the_table, a_start, run(status=RunStatus.COMPLETED)),
     (runs.status_follows_the_table, a_start, without(EventType.RUN_IN_PROGRESS)),
-    (runs.status_follows_the_table, a_creation, told(lambda _: ())),
+    (runs.status_follows_the_table, a_creation, log(lambda _: ())),
     (
         runs.status_follows_the_table,
         a_second_result,
@@ -185,6 +240,11 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (runs.open_calls_mean_requires_action, a_second_result, run(status=RunStatus.REQUIRES_ACTION)),
     (runs.open_calls_mean_requires_action, a_reply, run(status=RunStatus.QUEUED)),
     (runs.clients_wait_only_for_themselves, a_result, run(status=RunStatus.QUEUED)),
+    (
+        runs.clients_wait_only_for_themselves,
+        a_question_before_an_approval,
+        run(status=RunStatus.QUEUED),
+    ),
     (runs.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
     (runs.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
     (calls.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
@@ -198,12 +258,14 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (calls.settled_calls_never_change, a_second_result, lambda c: after(c, calls=())),
     (calls.tools_run_no_more_than_they_may, a_claim, first_call(attempts=4, generation=4)),
     (calls.tools_run_no_more_than_they_may, a_claim, first_call(generation=2)),
+    (calls.tools_run_no_more_than_they_may, a_claim, first_call(answered=2)),
     (
         calls.tools_run_no_more_than_they_may,
         a_claim,
         first_call(side_effects="once", attempts=2, generation=2),
     ),
     (calls.tools_run_no_more_than_they_may, a_claim, first_call(executor="client")),
+    (calls.nothing_starts_before_it_is_approved, an_approval, first_call(approved_ms=None)),
     (calls.late_results_are_few, a_claim, first_call(late=late(6))),
     (calls.the_whole_of_a_cut_output_is_kept, a_result, first_call(has_full_output=True)),
     (transcript.the_transcript_only_grows, a_reply, entries(lambda all_: all_[::-1])),
@@ -219,6 +281,21 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
         a_second_result,
         entries(lambda all_: tuple(e for e in all_ if not isinstance(e, Output))),
     ),
+    (
+        transcript.a_message_is_open_while_it_is_written,
+        an_opening,
+        last_message(status="completed"),
+    ),
+    (transcript.a_message_is_open_while_it_is_written, a_cut_answer, last_message(status=OPEN)),
+    (transcript.a_message_is_open_while_it_is_written, an_opening, run(status=RunStatus.QUEUED)),
+    (
+        transcript.a_message_is_open_while_it_is_written,
+        an_opening,
+        last_step(status=StepStatus.FAILED),
+    ),
+    (transcript.partial_text_has_its_message, a_cut_answer, lambda c: after(c, partial="Let me")),
+    (transcript.void_messages_are_those_of_lost_turns, a_lost_turn, last_message(is_void=False)),
+    (transcript.void_messages_are_those_of_lost_turns, a_cut_answer, last_message(is_void=True)),
     (times.counters_never_fall, a_late_result, run(generation=0)),
     (times.counters_never_fall, a_second_result, lambda c: after(c, calls=())),
     (times.each_holder_has_its_own_generation, a_start, run(generation=0)),
@@ -232,15 +309,18 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (times.each_wait_has_its_timer, a_cancel, timers(lambda _: {TimerKey(TimerKind.DEADLINE): 1})),
     (times.each_wait_has_its_timer, a_start, timers(lambda all_: dict.fromkeys(all_, 10**9))),
     (events.nothing_is_asked_without_a_change, nothing, effects(lambda _: (QueueTurn(),))),
-    (events.the_log_ends_with_the_run, a_cancel, told(lambda told: told * 2)),
-    (events.the_log_ends_with_the_run, a_cancel, told(lambda told: told[::-1])),
+    (events.the_log_ends_with_the_run, a_cancel, log(lambda told: told * 2)),
+    (events.the_log_ends_with_the_run, a_cancel, log(lambda told: told[::-1])),
     (events.the_log_ends_with_the_run, a_cancel, without(EventType.RUN_CANCELLED)),
     (
         events.the_log_ends_with_the_run,
         a_late_result,
-        told(lambda told: (told[0].but(type=EventType.RUN_CANCELLED),)),
+        log(lambda told: (told[0].but(type=EventType.RUN_CANCELLED),)),
     ),
-    (events.the_last_event_tells_how_it_is, a_reply, told(lambda told: told[:-1])),
+    (events.a_log_is_retired_when_it_is_complete, a_cancel, effects(lambda _: ())),
+    (events.a_log_is_retired_when_it_is_complete, a_late_result, effects(lambda _: ())),
+    (events.a_log_is_retired_when_it_is_complete, a_start, effects(lambda _: (RetireLog(),))),
+    (events.the_last_event_tells_how_it_is, a_reply, log(lambda told: told[:-1])),
     (events.a_due_turn_is_queued_once, a_second_result, effects(lambda _: ())),
     (events.a_due_turn_is_queued_once, a_passing_on, effects(lambda _: ())),
     (events.a_due_turn_is_queued_once, a_claim, effects(lambda asked: (*asked, QueueTurn()))),

@@ -44,7 +44,18 @@ def test_a_client_sees_only_the_calls_that_wait_for_it_in_the_models_order() -> 
     assert public_status(a_run(WAITING), calls) is WAITING
 
 
-@pytest.mark.parametrize("state", [s for s in CallState if s is not CallState.REQUIRED])
+def test_calls_to_be_approved_are_shown_once_no_other_call_waits_for_the_client() -> None:
+    states = [CallState.AWAITING_APPROVAL, CallState.REQUIRED, CallState.AWAITING_APPROVAL]
+    assert [c.id for c in required_calls(a_run(WAITING), ledger(states))] == ["call_1"]
+    calls = ledger([CallState.AWAITING_APPROVAL, CallState.SUCCEEDED, CallState.STARTED])
+    assert [c.id for c in required_calls(a_run(WAITING), calls)] == ["call_0"]
+    assert public_status(a_run(WAITING), calls) is WAITING
+
+
+FOR_CLIENTS = {CallState.REQUIRED, CallState.AWAITING_APPROVAL}
+
+
+@pytest.mark.parametrize("state", [s for s in CallState if s not in FOR_CLIENTS])
 def test_a_run_that_waits_for_no_client_is_shown_in_progress(state: CallState) -> None:
     calls = ledger([state, CallState.SUCCEEDED])
     assert public_status(a_run(WAITING), calls) is RunStatus.IN_PROGRESS

@@ -19,6 +19,8 @@ from hypothesis.stateful import (
 
 from orchestrator.commands import (
     AddMessages,
+    AnswerApprovals,
+    Approval,
     CallLost,
     CallProgress,
     CallResult,
@@ -36,6 +38,7 @@ from orchestrator.commands import (
     OpenCalls,
     OpenMessage,
     Outcome,
+    PostponeCall,
     ProposedCall,
     RequeueCall,
     RequeueTurn,
@@ -46,6 +49,7 @@ from orchestrator.commands import (
     StartTurn,
     Stop,
     SubmitOutputs,
+    TimeOutApproval,
     TurnFailed,
     TurnResult,
 )
@@ -65,7 +69,14 @@ from tests.unit.play import (
 )
 from tests.unit.world import RunTimer, due_command
 
-ENDS_THE_CLIENTS_WAIT = (SubmitOutputs, ResolveCall, Cancel, Expire)
+ENDS_THE_CLIENTS_WAIT = (
+    SubmitOutputs,
+    AnswerApprovals,
+    TimeOutApproval,
+    ResolveCall,
+    Cancel,
+    Expire,
+)
 
 FENCED = (
     OpenMessage,
@@ -176,23 +187,38 @@ class Commands(RuleBasedStateMachine):
     @precondition(lambda self: self.dispatched())
     @rule(place=places)
     def claim(self, place: int) -> None:
-        self.send(ClaimCall(pick(self.dispatched(), place).id, "worker_1", CALL_LEASE_MS))
+        call_id = pick(self.dispatched(), place).id
+        claim = ClaimCall(call_id, "worker_1", CALL_LEASE_MS, self.play.mint("nonce"))
+        self.send(claim)
+        before = self.load(0)
+        self.send(claim)
+        assert self.load(0) == before
 
     @precondition(lambda self: self.started())
     @rule(place=places, outcome=st.sampled_from(Outcome), full=st.sampled_from([None, "all of it"]))
     def finish(self, place: int, outcome: Outcome, full: str | None) -> None:
         call = pick(self.started(), place)
-        self.send(CallResult(call.id, call.generation, outcome, outcome, full=full))
+        result = CallResult(call.id, call.generation, outcome, outcome, full=full)
+        self.send(result)
+        before = self.load(0)
+        self.send(result)
+        assert self.load(0) == before
 
     @precondition(lambda self: self.load(0).client_calls())
     @rule()
     def submit(self) -> None:
         self.send(SubmitOutputs(tuple((c.id, "yes") for c in self.load(0).client_calls())))
 
+    @precondition(lambda self: self.load(0).calls_to_approve())
+    @rule(place=places, is_approved=st.booleans(), arguments=st.sampled_from([None, '{"a": 1}']))
+    def answer_approval(self, *, place: int, is_approved: bool, arguments: str | None) -> None:
+        call = pick(self.load(0).calls_to_approve(), place)
+        self.send(AnswerApprovals((Approval(call.id, is_approved, arguments),)))
+
     # -- what may not ------------------------------------------------------------------------------
 
     @rule(
-        kind=st.integers(0, 26),
+        kind=st.integers(0, 29),
         age=st.sampled_from([0, 0, 1, 2]),
         place=places,
         shift=st.sampled_from([0, 0, -1, 1]),
@@ -239,7 +265,10 @@ class Commands(RuleBasedStateMachine):
             CallProgress(call_id, held, "half"),
             RetryCall(call_id, held, "No.", "it raised", place * 1_000),
             SendAgain(call_id, held),
+            PostponeCall(call_id, held, "Others are at it."),
             CheckWait(call_id, held, frozenset({"tools"} if place % 2 else ()), 10_000),
+            AnswerApprovals((Approval(call_id, place % 2 == 0),) * (1 + shift % 2)),
+            TimeOutApproval(call_id),
             ResolveCall(call_id, "No.", CallState.FAILED),
             RequeueCall(call_id),
             SubmitOutputs(waiting[1:]),
@@ -268,6 +297,9 @@ class Commands(RuleBasedStateMachine):
         for call in calls:
             yield CallResult(call.id, call.generation - 1, Outcome.SUCCEEDED, "late")
             yield CallLost(call.id, call.generation + 1, "its worker is silent")
+            if call.state is not CallState.AWAITING_APPROVAL:
+                yield AnswerApprovals((Approval(call.id, is_approved=True),))
+                yield TimeOutApproval(call.id)
             if call.state is not CallState.DISPATCHED:
                 yield ClaimCall(call.id, "worker_2", CALL_LEASE_MS)
         yield SubmitOutputs(waiting[1:])

@@ -44,6 +44,30 @@ def test_a_tool_may_ask_to_be_called_again_whatever_its_side_effects() -> None:
     assert (call.state, call.attempts, call.error) == (CallState.SUCCEEDED, 2, None)
 
 
+def test_a_call_that_has_to_wait_for_its_turn_is_not_counted_as_tried() -> None:
+    play = a_round("charge")
+    pauses = []
+    for _ in range(20):
+        play.postpone(play.calls[0], "Others are at it.")
+        assert (play.calls[0].state, play.calls[0].error) == (
+            CallState.RETRYING,
+            "Others are at it.",
+        )
+        pauses.append(pause_ms(play))
+        play.now_ms += pauses[-1]
+        play.send_again(play.calls[0])
+    call = play.finish(play.claim(play.calls[0]))
+    assert (call.state, call.attempts, call.error) == (CallState.SUCCEEDED, 1, None)
+    assert 500 <= pauses[0] < 625 < pauses[-1] <= 2_500
+
+
+def test_only_a_call_that_nobody_has_can_be_postponed() -> None:
+    play = a_round("charge")
+    call = play.claim(play.calls[0])
+    with pytest.raises(CallNotOpen):
+        play.postpone(call, "Others are at it.")
+
+
 @pytest.mark.parametrize(("name", "attempts"), [("look_up", 3), ("update", 2), ("charge", 2)])
 def test_a_tool_that_asks_again_too_often_is_answered(name: str, attempts: int) -> None:
     play = a_round(name)

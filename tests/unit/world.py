@@ -18,6 +18,7 @@ from orchestrator.commands import (
     ImportMessage,
     RequeueTurn,
     SendAgain,
+    TimeOutApproval,
 )
 from orchestrator.decide import decide
 from orchestrator.decisions import (
@@ -157,7 +158,7 @@ class World:
         )
 
 
-def due_command(key: TimerKey) -> Command:
+def due_command(key: TimerKey) -> Command:  # noqa: PLR0911 - a kind per timer
     """What whoever finds this timer due asks for."""
     match key.kind:
         case TimerKind.DEADLINE:
@@ -172,5 +173,7 @@ def due_command(key: TimerKey) -> Command:
             return SendAgain(key.call_id or "", key.generation)
         case TimerKind.CALL_WAIT:
             return CheckWait(key.call_id or "", key.generation, frozenset(), PATIENCE_MS)
+        case TimerKind.CALL_APPROVAL:
+            return TimeOutApproval(key.call_id or "")
         case TimerKind.DELETION:
             raise AssertionError(key)

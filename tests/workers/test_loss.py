@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 from orchestrator.housekeeping import timers
 from orchestrator.records import CallState, ToolCall
@@ -99,12 +100,36 @@ async def test_a_job_whose_worker_died_right_after_the_pop_is_put_back(scene: Sc
     assert len(await noted(scene.notes)) == 1
 
 
+async def test_a_job_whose_worker_died_between_its_begin_and_the_claim_is_put_back(
+    scene: Scene,
+) -> None:
+    asked = await scene.ask("count_harmlessly", path=str(scene.notes))
+    job, queue = f"rq:job:{asked.id}", scene.queue
+    assert queue.lmove("rq:queue:tools", "rq:queue:tools:intermediate")
+    assert queue.hset(job, mapping={"status": "started", "worker_name": "dead"}) == 0
+    assert queue.zadd("rq:wip:tools", {f"{asked.id}:execution": queue.time()[0] + 55}) == 1
+    scene.start_worker()
+    assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
+    assert len(await noted(scene.notes)) == 1
+
+
 async def test_a_call_that_the_queue_server_has_forgotten_is_sent_again(scene: Scene) -> None:
     asked = await scene.ask("count_harmlessly", path=str(scene.notes))
     assert scene.queue.delete("rq:queue:tools", f"rq:job:{asked.id}") == 2
     scene.start_worker()
     assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
     assert len(await noted(scene.notes)) == 1
+
+
+async def test_a_call_that_waits_is_looked_after_again_and_again(scene: Scene) -> None:
+    await scene.ask("elsewhere")
+    for _ in range(2):
+        key: Any = next(scene.queue.scan_iter("rs:*:timers"))
+        members: list[Any] = scene.queue.zrange(key, 0, -1)
+        (wait,) = (member for member in members if member.startswith(b"call_wait"))
+        scene.queue.zadd(key, {wait: 1})
+        assert await timers.fire_due(scene.store) == 1
+    await scene.deliver()
 
 
 async def test_a_call_that_no_worker_serves_is_answered_when_the_patience_is_over(

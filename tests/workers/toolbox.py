@@ -117,6 +117,13 @@ def count_harmlessly(path: str, seconds: float = 0) -> str:
     return "counted"
 
 
+@tool(approval="required", approval_timeout_s=0.1)
+def count_with_approval(path: str, text: str) -> str:
+    """Write a line with this process's id to a file."""
+    _note(path)
+    return text
+
+
 @tool
 def start_a_process(path: str) -> str:
     """Leave a process behind, and write its id to a file."""
@@ -220,6 +227,42 @@ def give_one_of(shape: str) -> dict[str, Any]:
     return {shape: 1}
 
 
+@tool(side_effects="idempotent", max_concurrency=2, max_attempts=9)
+def hold_a_slot(path: str, seconds: float = 0) -> str:
+    """Run beside one other execution at most; notes when each begins and ends."""
+    _tell(path, f"+{os.getpid()}")
+    time.sleep(seconds)
+    _tell(path, f"-{os.getpid()}")
+    return "held"
+
+
+@tool(side_effects="idempotent", max_concurrency=2)
+async def hold_a_slot_inline(path: str, seconds: float = 0) -> str:
+    """The same on the shared event loop."""
+    _tell(path, "+1")
+    await asyncio.sleep(seconds)
+    _tell(path, "-1")
+    return "held"
+
+
+@tool(side_effects="none")
+def take_memory(megabytes: int) -> int:
+    """Take so much memory."""
+    return len(bytearray(megabytes * 2**20))
+
+
+@tool(cleanup_s=1)
+def clean_up(path: str, seconds: float = 0) -> None:
+    """Wait, and clean up for some time when it is stopped."""
+    _note(path)
+    try:
+        time.sleep(60)
+    finally:
+        _tell(f"{path}-cleanup", "began")
+        time.sleep(seconds)
+        _tell(f"{path}-cleanup", "ended")
+
+
 async def _leave() -> None:
     raise SystemExit
 
@@ -230,5 +273,9 @@ def leave_a_mark(*_: object) -> None:
 
 
 def _note(path: str) -> None:
+    _tell(path, str(os.getpid()))
+
+
+def _tell(path: str, line: str) -> None:
     with Path(path).open("a") as file:
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{line}\n")

@@ -10,6 +10,11 @@ from tests.http.conformance.operations import OPERATIONS
 from tests.http.conformance.sdks import SDKS
 
 DOCUMENT: Final = ROOT / "docs" / "compatibility.md"
+STREAMED: Final = (
+    "POST /threads/{thread_id}/runs",
+    "POST /threads/{thread_id}/runs/{run_id}/submit_tool_outputs",
+)
+"""What ``tests/http/streams/test_sdks.py`` plays with the stream helper of every SDK."""
 BEGIN: Final = "<!-- operations: begin -->\n"
 END: Final = "<!-- operations: end -->"
 
@@ -21,6 +26,7 @@ def table() -> str:
         [f"`{operation}`", *("-" if operation in sdk.lacks else "✓" for sdk in SDKS)]
         for operation in OPERATIONS
     ]
+    rows += [[f"`{operation}`, streamed", *("✓" for _ in SDKS)] for operation in STREAMED]
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

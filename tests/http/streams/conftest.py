@@ -1,26 +1,14 @@
-"""An engine beside the api, and runs that are scripts."""
+"""Runs that are scripts, played as streams."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
 from openai.types.beta import Assistant
 
-from orchestrator.settings import Settings
-from orchestrator.store import Store
 from tests.engine.rig import EngineRoom
 from tests.http.streams.frames import Frame, read_all
-
-
-@pytest.fixture
-async def engines(store: Store, settings: Settings) -> AsyncIterator[EngineRoom]:
-    """Engines of the test; one is at work."""
-    room = EngineRoom(store, settings)
-    room.start("engine-1")
-    yield room
-    await room.close()
 
 
 class Player:

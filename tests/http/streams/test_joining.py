@@ -116,6 +116,23 @@ async def test_an_id_that_is_none_is_refused(player_alone: Player, run: Run, aft
     assert refused.json()["error"]["param"] == "after"
 
 
+@pytest.mark.parametrize("state", ["queued", "in_progress", "waiting"])
+async def test_deleting_a_thread_ends_its_streams(
+    player_alone: Player, client: AsyncOpenAI, driver: Driver, run: Run, state: str
+) -> None:
+    if state == "waiting":
+        await driver.asks(run, Asked("look_up"))
+    elif state == "in_progress":
+        await driver.starts(run)
+    path = f"/v1/threads/{run.thread_id}/runs/{run.id}/events"
+    async with reading(player_alone.http, "GET", path) as frames:
+        await anext(frames)
+        await client.beta.threads.delete(run.thread_id)
+        async with asyncio.timeout(5):
+            told = [frame async for frame in frames]
+    assert [frame.event for frame in told[-2:]] == ["thread.run.cancelled", "done"]
+
+
 async def test_an_unknown_run_has_no_events(player_alone: Player, run: Run, thread: Thread) -> None:
     path = f"/v1/threads/{thread.id}/runs/run_none/events"
     refused = await player_alone.http.get(path)
@@ -158,6 +175,38 @@ async def test_a_reader_that_goes_away_is_forgotten_and_the_run_goes_on(
     assert (await staying)[-1].event == "thread.run.completed"
     assert app.state.readers.count() == 0
     assert app.state.doorbell._waiters == {}
+
+
+async def test_five_hundred_streams_leave_nothing_behind(
+    player: Player, app: FastAPI, store: ValkeyStore
+) -> None:
+    """A tenth of them is dropped early, and the store drops the subscription in between."""
+
+    async def read(path: str, is_dropped: bool) -> bool:
+        async with reading(player.http, "GET", path) as frames:
+            async for frame in frames:
+                if is_dropped or frame.event == "thread.run.completed":
+                    return True
+        return False
+
+    async def round_of_readers(number: int) -> list[bool]:
+        body = player.body({"text": "one two three", "chunk_delay_s": 0.01}, stream=False)
+        run = (await player.http.post("/v1/threads/runs", json=body)).json()
+        path = f"/v1/threads/{run['thread_id']}/runs/{run['id']}/events"
+        readers = [asyncio.create_task(read(path, n == 0)) for n in range(10)]
+        if number % 10 == 5:
+            await store.pipeliner.call("CLIENT", "KILL", "TYPE", "pubsub")
+        return await asyncio.gather(*readers)
+
+    await round_of_readers(0)
+    tasks = len(asyncio.all_tasks())
+    clients = len((await store.pipeliner.call("CLIENT", "LIST")).splitlines())
+    for number in range(50):
+        assert all(await round_of_readers(number))
+    await until(lambda: _true(app.state.readers.count() == 0))
+    await until(lambda: _true(len(asyncio.all_tasks()) <= tasks))
+    assert app.state.doorbell._waiters == {}
+    assert len((await store.pipeliner.call("CLIENT", "LIST")).splitlines()) <= clients
 
 
 async def test_many_readers_share_one_reading_of_the_log(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from openai import AsyncOpenAI
 from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
@@ -187,6 +188,20 @@ async def test_only_true_streams(player: Player) -> None:
     refused = await player.http.post("/v1/threads/runs", json=player.body(stream="true"))
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "stream"
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": None}, {"stream": False}, {"stream": "true"}])
+async def test_outputs_are_answered_with_a_stream_only_if_one_is_asked_for(
+    player: Player, more: dict[str, object]
+) -> None:
+    asked = (await player.plays({"tool_calls": [LOOK]}, {"text": "So."}))[-1]
+    body = {"tool_outputs": answers(asked, look_up="known"), **more}
+    answer = await player.http.post(f"{path_of(asked)}/submit_tool_outputs", json=body)
+    assert answer.headers["content-type"] == "application/json"
+    if more.get("stream") == "true":
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
+    else:
+        assert answer.json()["status"] == "queued"
 
 
 async def test_what_is_wrong_before_the_stream_is_an_ordinary_error(player: Player) -> None:

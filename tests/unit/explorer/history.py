@@ -31,7 +31,7 @@ def without_history(world: World) -> World:
     over = _calls_of_earlier_rounds(aggregate)
     seqs = dict(zip(over, sorted(over.values()), strict=True))
     calls = tuple(
-        _forgotten(call, seqs[call.id]) if call.id in seqs else call.but(late=())
+        _forgotten(call, seqs[call.id]) if call.id in seqs else _without_late(call)
         for call in aggregate.calls
     )
     run = run.but(generation=min(run.generation, CURRENT))
@@ -67,18 +67,28 @@ def _open_steps(aggregate: Aggregate) -> set[str]:
     return {step.id for step in aggregate.steps if step.status is StepStatus.IN_PROGRESS}
 
 
+def _without_late(call: ToolCall) -> ToolCall:
+    """``answered`` matters to what is late only, ``nonce`` to a claim that is repeated."""
+    nonce = call.nonce if call.state is CallState.STARTED else None
+    return call.but(late=(), answered=0, nonce=nonce)
+
+
 def _forgotten(call: ToolCall, output_seq: int) -> ToolCall:
     attempts = int(call.executor is Executor.WORKER)
     return call.but(
         state=CallState.SUCCEEDED,
         attempts=attempts,
         generation=attempts,
+        nonce=None,
+        answered=0,
         allowed_again=0,
         worker=None,
         dispatched_ms=None,
         started_ms=None,
         finished_ms=None,
         deadline_ms=None,
+        approve_by_ms=None,
+        approved_ms=None,
         output_seq=output_seq,
         error=None,
         late=(),

@@ -7,11 +7,13 @@ engine or worker whose work has been given to others stays as an "old" one: it d
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from orchestrator.commands import (
+    AnswerApprovals,
+    Approval,
     CallLost,
     CallResult,
     Cancel,
@@ -22,12 +24,14 @@ from orchestrator.commands import (
     DeleteThread,
     Expire,
     Outcome,
+    PostponeCall,
     RequeueCall,
     RequeueTurn,
     ResolveCall,
     RetryCall,
     StartTurn,
     SubmitOutputs,
+    TimeOutApproval,
 )
 from orchestrator.decisions import Effect, QueueTurn, SendCall, TimerKind
 from orchestrator.records import Aggregate, CallState, Run, ToolCall
@@ -146,6 +150,19 @@ def _client(aggregate: Aggregate) -> Iterator[Move]:
             yield Move(Actor.OPERATOR, f"resolve {call.id}", ResolveCall(call.id, "It did."))
             if not call.allowed_again:
                 yield Move(Actor.OPERATOR, f"requeue {call.id}", RequeueCall(call.id))
+        if call.approve_by_ms is not None:
+            yield from _approvals(call)
+
+
+def _approvals(call: ToolCall) -> Iterator[Move]:
+    is_void = call.state is not CallState.AWAITING_APPROVAL
+    for verb, is_approved in {"approve": True, "reject": False}.items():
+        answer = AnswerApprovals((Approval(call.id, is_approved),))
+        yield Move(Actor.OPERATOR, f"{verb} {call.id}", answer, is_void=is_void)
+    if is_void:
+        yield Move(Actor.CLOCK, f"old timer {call.id}", TimeOutApproval(call.id), is_void=True)
+    else:
+        yield Move(Actor.OPERATOR, f"requeue {call.id}", RequeueCall(call.id), is_void=True)
 
 
 def _next_run(world: World, scenario: Scenario) -> Iterator[Move]:
@@ -197,9 +214,17 @@ def _delivery(call: ToolCall) -> Iterator[Move]:
 
 def _worker(call: ToolCall, scenario: Scenario) -> Iterator[Move]:
     queue, popped, worker = ((call.id, place) for place in ("queue", "popped", "worker"))
-    claim = ClaimCall(call.id, "worker", CALL_LEASE_MS)
+    claim = ClaimCall(call.id, "worker", CALL_LEASE_MS, nonce=str(call.generation + 1))
     yield Move(Actor.WORKER, f"claim {call.id}", claim, popped, frozenset({worker}))
+    if call.state is CallState.STARTED:
+        again = replace(claim, nonce=str(call.generation))
+        gives = frozenset({worker})
+        yield Move(Actor.WORKER, f"claim {call.id} again", again, worker, gives, is_void=True)
     yield Move(Actor.CRASH, f"claim {call.id}", claim, popped, frozenset({worker, queue}))
+    if scenario.is_postponed:
+        postpone = PostponeCall(call.id, call.generation, "its process died")
+        yield Move(Actor.WORKER, f"postpone {call.id}", postpone, popped)
+        yield Move(Actor.CRASH, f"postpone {call.id}", postpone, popped, frozenset({queue}))
     yield Move(Actor.CRASH, f"work {call.id}", needs=worker)
     lost = CallLost(call.id, call.generation, "its process died")
     yield Move(Actor.WORKER, f"lose {call.id}", lost, needs=worker)

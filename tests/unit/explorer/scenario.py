@@ -34,7 +34,8 @@ class Scenario:
     """The tools that each round asks for. In each turn the model may also answer, or end badly.
 
     ``texts`` is what the client may also send while the run is active: another run, a deletion.
-    ``is_retried``: tools may ask to be called again. ``streamed_steps``: so many steps may begin
+    ``is_retried``: tools may ask to be called again, ``is_postponed``: so many of their calls may
+    be under way that the next one has to wait. ``streamed_steps``: so many steps may begin
     before the reply to which they belong is there. Turns that are lost leave theirs behind, so the
     number says how often that is walked.
     """
@@ -43,6 +44,7 @@ class Scenario:
     rounds: tuple[tuple[str, ...], ...]
     texts: tuple[Command, ...] = ()
     is_retried: bool = False
+    is_postponed: bool = False
     streamed_steps: int = 0
 
     def openings(self, run: Run, generation: int) -> dict[str, Opening]:
@@ -81,8 +83,10 @@ SCENARIOS: Final = (
     Scenario("a once-only tool and the client", (("charge", "ask_user"),) * 2, is_retried=True),
     Scenario("two workers", (("update", "charge"),) * 2),
     Scenario("a held tool and the client", (("transfer", "ask_user"),) * 2),
+    Scenario("a limited tool", (("update",),) * 2, is_postponed=True),
+    Scenario("a tool to be approved and the client", (("refund", "ask_user"),) * 2),
     Scenario("an unknown name", (("missing",), ("missing", "update"))),
-    Scenario("a stream", (("ask_user",), ("update",)), streamed_steps=3),
+    Scenario("a stream", (("update",),) * 2, streamed_steps=2),
     Scenario("a run that waits", (("update", "ask_user"),), (_next(IfBusy.ENQUEUE),)),
     Scenario("a run that interrupts", (("update", "ask_user"),), (_next(IfBusy.INTERRUPT),)),
     Scenario("a rollback", (("charge", "ask_user"),), (_next(IfBusy.ROLLBACK),)),

@@ -1,0 +1,1 @@
+"""What Runstate costs, and how much it stands."""
