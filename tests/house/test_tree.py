@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.house.tree import ROOT, files
 
 FOREIGN = re.compile(
-    r"pypi\.org|pythonhosted\.org|npmjs\.org|deb\.debian\.org|/work/(?:main|shared)|/opt/r[s]|/roo[t]/"
+    r"pypi\.org|pythonhosted\.org|npmjs\.org|deb\.debian\.org|/(?:work|opt|home|root)/[a-z]+/"
 )
 """Hosts of package registries, and places that exist on one machine only."""
 
