@@ -14,7 +14,7 @@ from openai.types.beta.threads import Run
 from tests.chaos.dev import Dev
 from tests.cli.waits import until
 
-NAMES = ("add", "misbehave", "ask_reader")
+NAMES = ("add", "misbehave", "ask_reader", "ask_another_run")
 FUNCTIONS: Any = [{"type": "function", "function": {"name": name}} for name in NAMES]
 
 
@@ -132,3 +132,24 @@ async def test_a_run_left_alone_reads_expired_with_every_engine_and_worker_gone(
     await until(lambda: status() == "expired", 10)
     again = client.api.beta.threads.runs.create(thread_id=thread, assistant_id=client.assistant.id)
     assert again.status == "queued"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_tool_may_start_a_run_of_its_own_and_never_blocks_the_queue_for_good(
+    dev: Dev, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Azure/azure-sdk-for-python #42562. A run within a run needs a worker more: with a single one
+    the inner call waits behind the outer one, until that one's time limit ends it with an error.
+    """
+    monkeypatch.setenv("RUNSTATE_TEST_URL", dev.url)
+    await dev.start("--tools", "tests.chaos.tools", "--workers", str(workers))
+    client = Client(dev)
+    run = client.play(
+        {"tool_calls": [call("ask_another_run", left=20, right=22)]}, {"text": "Well."}
+    )
+    assert run.status == "completed"
+    (output,) = client.outputs(run)
+    assert output is not None
+    assert output == "42" if workers > 1 else is_error("timeout")(output)
+    after = client.play({"tool_calls": [call("add", left=1, right=1)]}, {"text": "Still here."})
+    assert client.outputs(after) == ["2"]

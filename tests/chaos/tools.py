@@ -1,8 +1,11 @@
 """Tools that leave a line in a file each time they run, so that a test can count."""
 
+import json
 import os
 import time
 from pathlib import Path
+
+import httpx2
 
 from orchestrator import tool
 
@@ -68,3 +71,30 @@ def misbehave(how: str) -> object:
             return {object()}
         case _:
             return "x" * 5_000_000
+
+
+@tool(side_effects="none", timeout_s=4.0, max_attempts=1)
+def ask_another_run(left: int, right: int) -> str:
+    """Let a run of its own add two whole numbers, on the same server.
+
+    Args:
+        left: The first number.
+        right: The second number.
+    """
+    turns = [
+        {"tool_calls": [{"name": "add", "arguments": {"left": left, "right": right}}]},
+        {"text": "{{ outputs.add }}"},
+    ]
+    function = {"type": "function", "function": {"name": "add"}}
+    message = {"role": "user", "content": json.dumps({"turns": turns})}
+    with httpx2.Client(base_url=os.environ["RUNSTATE_TEST_URL"]) as http:
+        asked = {"model": "scripted/inline", "tools": [function]}
+        assistant = http.post("/v1/assistants", json=asked).json()["id"]
+        body = {"assistant_id": assistant, "thread": {"messages": [message]}}
+        run = http.post("/v1/threads/runs", json=body).json()
+        thread = f"/v1/threads/{run['thread_id']}"
+        while run["status"] != "completed":
+            run = http.get(f"{thread}/runs/{run['id']}", headers={"Prefer": "wait=5"}).json()
+        said = http.get(f"{thread}/messages", params={"run_id": run["id"]}).json()["data"][0]
+    text: str = said["content"][0]["text"]["value"]
+    return text
