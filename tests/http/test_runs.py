@@ -1,6 +1,7 @@
 """Runs: what they take from whom, how they are shown, and who may start one."""
 
 import asyncio
+from typing import Any
 
 import httpx2
 import pytest
@@ -277,3 +278,24 @@ async def test_a_second_cancel_of_a_queued_run_is_refused(client: AsyncOpenAI, r
     assert (cancelled.status, cancelled.expires_at) == ("cancelled", None)
     with pytest.raises(BadRequestError, match="Cannot cancel run with status 'cancelled'"):
         await client.beta.threads.runs.cancel(run.id, thread_id=run.thread_id)
+
+
+async def test_a_run_inherits_more_tools_than_it_may_be_given(
+    client: AsyncOpenAI, thread: Thread
+) -> None:
+    tools: Any = [{"type": "function", "function": {"name": f"tool_{n}"}} for n in range(21)]
+    assistant = await client.beta.assistants.create(model="scripted/echo", tools=tools)
+    runs = client.beta.threads.runs
+    with pytest.raises(BadRequestError, match="maximum length 20"):
+        await runs.create(thread.id, assistant_id=assistant.id, tools=tools)
+    run = await runs.create(thread.id, assistant_id=assistant.id)
+    assert len(run.tools) == 21
+
+
+async def test_a_thread_and_its_run_may_be_given_a_reasoning_effort(
+    client: AsyncOpenAI, assistant: Assistant
+) -> None:
+    run = await client.beta.threads.create_and_run(
+        assistant_id=assistant.id, extra_body={"reasoning_effort": "low"}
+    )
+    assert run.to_dict()["reasoning_effort"] == "low"
