@@ -5,10 +5,14 @@ import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx2
 from pydantic import SecretStr
+
+from orchestrator.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,3 +61,37 @@ async def test_without_a_store_it_starts_and_waits_for_it() -> None:
         assert (await http.get("/ops/queues")).status_code == 503
     process.terminate()
     await process.communicate()
+
+
+async def test_of_two_hundred_creates_through_two_processes_one_wins(
+    redis_url: SecretStr, store: Store
+) -> None:
+    processes = [await start(redis_url=redis_url.get_secret_value(), port="0") for _ in range(2)]
+    async with AsyncExitStack() as stack:
+        both = [
+            await stack.enter_async_context(
+                httpx2.AsyncClient(base_url=f"{await address_of(process)}/v1/", timeout=60)
+            )
+            for process in processes
+        ]
+        assistant = (await both[0].post("assistants", json={"model": "scripted/echo"})).json()
+        thread = (await both[1].post("threads")).json()
+        bodies = [
+            {
+                "assistant_id": assistant["id"],
+                "additional_messages": [{"role": "user", "content": f"number {number}"}],
+            }
+            for number in range(200)
+        ]
+        path = f"threads/{thread['id']}/runs"
+        responses = await asyncio.gather(
+            *(both[number % 2].post(path, json=body) for number, body in enumerate(bodies))
+        )
+    statuses = Counter(response.status_code for response in responses)
+    assert statuses == {200: 1, 400: 199}
+    (message,) = await store.read_entries(thread["id"])
+    number = [response.status_code for response in responses].index(200)
+    assert f"number {number}" in message.model_dump_json()
+    for process in processes:
+        process.terminate()
+        await process.communicate()
