@@ -59,8 +59,8 @@ class RunStatus(StrEnum):
     CANCELLING = "cancelling"
     """Cancel was asked for while an engine was talking to the model.
 
-    The engine confirms within a second; if it is gone, the watchdog confirms. A result that was
-    committed first wins: cancelling is a request, not a promise.
+    The engine confirms within a second; if it is gone, the watchdog confirms. An answer that was
+    committed first wins: cancelling is a request, not a promise. A failed model call does not.
     """
 
     CANCELLED = "cancelled"
