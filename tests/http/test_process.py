@@ -33,7 +33,7 @@ async def address_of(process: Process) -> str:
 
 
 async def test_it_serves_until_it_is_told_to_stop(redis_url: SecretStr) -> None:
-    process = await start(redis_url=redis_url.get_secret_value(), port="0")
+    process = await start(redis_url=redis_url.get_secret_value(), port="0", key_prefix="alone")
     async with httpx2.AsyncClient(base_url=await address_of(process)) as http:
         assert (await http.get("/healthz")).status_code == 200
         assert (await http.get("/readyz")).json()["missing"] == ["engine"]
