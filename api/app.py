@@ -13,13 +13,16 @@ from api import (
     assistants,
     health,
     messages,
+    metrics,
     migration,
     ops,
+    replays,
     runs,
     steps,
     threads,
     tool_calls,
     turns,
+    usage,
     workers,
 )
 from api.connection import Connect, StoreConnection
@@ -27,6 +30,7 @@ from api.document import openapi_of
 from api.doorbell import Doorbell
 from api.errors import ErrorEnvelope, on_http_error, on_runstate_error
 from api.gate import Gate
+from api.pages import routes as pages
 from api.streaming import routes as streaming
 from api.streaming.readers import Readers
 from api.validation import on_validation_error
@@ -64,11 +68,13 @@ def create_app(settings: Settings, connect: Connect) -> FastAPI:
     app.add_exception_handler(RunstateError, on_runstate_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    for room in (assistants, runs, streaming, threads, messages, steps, tool_calls, turns):
+    for room in (
+        assistants, runs, replays, streaming, threads, messages, steps, tool_calls, turns,
+    ):  # fmt: skip
         app.include_router(room.router, prefix="/v1", dependencies=[DOCUMENTED_KEY])
-    for room in (ops, migration):
+    for room in (ops, usage, metrics, migration):
         app.include_router(room.router, dependencies=[DOCUMENTED_KEY])
-    for room in (health, workers):
-        app.include_router(room.router)
+    for router in (health.router, workers.router, pages.router, pages.front):
+        app.include_router(router)
     app.openapi = partial(openapi_of, app)  # type: ignore[method-assign]
     return app

@@ -1,20 +1,21 @@
 """Assistants: defaults for runs, which copy them; so nothing here touches a run under way."""
 
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from api.answers import answer
-from api.attempts import AttemptDep, RepetitionDep, delete_once
+from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
 from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
 from api.requests import AssistantFields, CreateAssistant, ModifyAssistant
 from api.shapes import AssistantObject, DeletedObject, assistant_object, deleted_object
-from orchestrator import shell
 from orchestrator.ids import mint
 from orchestrator.records import Assistant
-from orchestrator.repetition import AlreadyDone
+from orchestrator.repetition import AlreadyDone, once
 
 router = APIRouter(prefix="/assistants", tags=["assistants"], route_class=StrictRoute)
 
@@ -25,7 +26,7 @@ async def create_assistant(body: CreateAssistant, store: StoreDep, attempt: Atte
     fields = _fields(body) | {"id": mint("asst"), "created_ms": await store.now_ms()}
     assistant = Assistant.model_validate(fields)
     try:
-        await shell.create_assistant(store, assistant, attempt)
+        await once(store, attempt, partial(store.put_assistant, assistant), made=assistant.id)
     except AlreadyDone as done:
         assistant = await store.get_assistant(done.made)
     return answer(assistant_object(assistant))
@@ -46,24 +47,23 @@ async def get_assistant(assistant_id: str, store: StoreDep) -> Response:
 
 
 @router.post("/{assistant_id}", response_model=AssistantObject)
-async def modify_assistant(assistant_id: str, body: ModifyAssistant, store: StoreDep) -> Response:
+async def modify_assistant(
+    assistant_id: str, body: ModifyAssistant, store: StoreDep, attempt: NamedAttemptDep
+) -> Response:
     """Change what is given; ``null`` brings a default back."""
-    assistant = await store.get_assistant(assistant_id)
-    changed = Assistant.model_validate(assistant.model_dump() | _fields(body))
-    await store.put_assistant(changed, is_new=False)
+    write = partial(store.modify_assistant, assistant_id, _fields(body))
+    try:
+        changed = await once(store, attempt, write)
+    except AlreadyDone:
+        changed = await store.get_assistant(assistant_id)
     return answer(assistant_object(changed))
 
 
 @router.delete("/{assistant_id}", response_model=DeletedObject)
-async def delete_assistant(
-    assistant_id: str, store: StoreDep, is_repetition: RepetitionDep
-) -> Response:
+async def delete_assistant(assistant_id: str, store: StoreDep, attempt: AttemptDep) -> Response:
     """Delete an assistant. Its threads, runs and messages stay."""
-    await delete_once(
-        store.delete_assistant(assistant_id),
-        is_repetition=is_repetition,
-        is_gone=lambda: store.is_deleted("assistant", assistant_id),
-    )
+    with suppress(AlreadyDone):
+        await once(store, attempt, partial(store.delete_assistant, assistant_id))
     return answer(deleted_object(assistant_id, "assistant"))
 
 

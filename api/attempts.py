@@ -5,17 +5,20 @@ repetition keeps. The openai SDKs count: ``X-Stainless-Retry-Count`` is 0 for th
 sends none of these is never taken for somebody who repeats himself.
 """
 
-from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request
 
 from api.connection import SettingsDep
-from orchestrator.errors import InvalidValue, NotFound
+from orchestrator.errors import InvalidValue
 from orchestrator.receipts import Attempt
+from orchestrator.settings import Settings
 
 MAX_KEY_CHARS: Final = 255
+
+PATIENCE_S: Final = 600
+"""So long SDKs wait for an answer that is lost without a word, before they ask again."""
 
 
 async def attempt_of(
@@ -32,38 +35,39 @@ async def attempt_of(
     """The try, if the client may make several. Keys of clients are not stored, only hashes."""
     headers = request.headers
     body = await request.body()
-    asked = (headers.get("authorization", ""), request.method, request.url.path, request.url.query)
-    window_ms = round(settings.replay_window_s * 1000)
+    authorization = headers.get("authorization", "")
+    asked = (authorization, request.method, request.url.path, request.url.query)
+    window_ms = round(_window_s(request, settings) * 1000)
     if key is not None:
         if not 0 < len(key) <= MAX_KEY_CHARS:
             raise InvalidValue(
                 f"An Idempotency-Key has 1 to {MAX_KEY_CHARS} characters.", "Idempotency-Key"
             )
         ttl_ms = round(settings.idempotency_ttl_s * 1000)
-        return Attempt(_hash(*asked, "key", key), _hash(body), ttl_ms, is_named=True)
+        request_name = _hash(*asked, "key", key, body)
+        return Attempt(request_name, ttl_ms, key=_hash(authorization, key), is_named=True)
     if azure_id := headers.get("x-ms-client-request-id"):
-        return Attempt(_hash(*asked, "azure", azure_id, body), "", window_ms, is_named=True)
+        return Attempt(_hash(*asked, "azure", azure_id, body), window_ms, is_named=True)
     if (count := headers.get("x-stainless-retry-count", "")).isdecimal():
         name = _hash(*asked, "count", body)
-        return Attempt(name, "", window_ms, is_repetition=int(count) > 0)
+        return Attempt(name, window_ms, is_repetition=int(count) > 0)
     return None
 
 
-def is_repetition(request: Request) -> bool:
-    """Whether the client says that it has sent this before."""
-    count = request.headers.get("x-stainless-retry-count", "")
-    return count.isdecimal() and int(count) > 0
+async def named(attempt: Annotated[Attempt | None, Depends(attempt_of)]) -> Attempt | None:
+    """The try, if the client names its requests. Enough where doing it again is harmless: of the
+    others, a repetition may be of a later request that is like an earlier one.
+    """
+    return attempt if attempt and attempt.is_named else None
 
 
-async def delete_once(
-    removal: Awaitable[None], *, is_repetition: bool, is_gone: Callable[[], Awaitable[bool]]
-) -> None:
-    """Delete something. Who repeats himself is not told that it is gone: that is what he wanted."""
-    try:
-        await removal
-    except NotFound:
-        if not (is_repetition and await is_gone()):
-            raise
+def _window_s(request: Request, settings: Settings) -> float:
+    """How long a repetition is known: the longer, the less a later request can be meant instead."""
+    if request.method == "DELETE":  # what is deleted stays so
+        return settings.idempotency_ttl_s
+    if "thread_id" in request.path_params:  # its client would have gone on there
+        return settings.replay_window_s + PATIENCE_S
+    return settings.replay_window_s
 
 
 def _hash(*parts: str | bytes) -> str:
@@ -75,4 +79,4 @@ def _hash(*parts: str | bytes) -> str:
 
 
 AttemptDep = Annotated[Attempt | None, Depends(attempt_of)]
-RepetitionDep = Annotated[bool, Depends(is_repetition)]
+NamedAttemptDep = Annotated[Attempt | None, Depends(named)]

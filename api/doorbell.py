@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from api.connection import StoreConnection
+from orchestrator.states import FINAL
 from orchestrator.store import Ring
 
 
@@ -23,10 +24,13 @@ class Strokes:
 
     def __init__(self) -> None:
         self.ignored: str | None = None
+        self.may_be_over = False
+        """Whether a stroke told of the run's end, or may have been missed."""
         self._rung = asyncio.Event()
 
     def ring(self, status: str | None = None) -> None:
         """Wake the waiter, now or as soon as it waits."""
+        self.may_be_over = self.may_be_over or status is None or status in FINAL
         if status is None or status != self.ignored:
             self._rung.set()
 

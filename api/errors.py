@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from api.answers import answer
 from orchestrator import errors as e
+from orchestrator.decide.waiting import MAX_WAITING, MAX_WAITING_BYTES
 
 REQUEST_ERROR: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
@@ -78,8 +79,9 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
     e.TooManyWaiting: Wire(
         400,
         lambda x: (
-            f"Thread {x.thread_id} has the active run {x.run_id}, and as much waits for its end as"
-            " may. Try again when some of it has been served."
+            f"Thread {x.thread_id} has the active run {x.run_id}, and no more may wait for its end"
+            f" than {MAX_WAITING} runs and messages of {MAX_WAITING_BYTES} bytes. Try again when"
+            " some of it has been served."
         ),
         code="too_many_waiting",
     ),
@@ -87,6 +89,7 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
         400, lambda x: f'Runs in status "{x.status}" do not accept tool outputs.'
     ),
     e.CannotCancel: Wire(400, lambda x: f"Cannot cancel run with status '{x.status}'."),
+    e.CannotReplay: Wire(400, str),
     e.CallNotOpen: Wire(400, str),
     e.StaleTurn: Wire(400, str),
     e.NotFound: Wire(404, lambda x: f"No {x.kind} found with id '{x.object_id}'."),

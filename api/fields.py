@@ -1,42 +1,20 @@
-"""The values that request bodies are made of: metadata, tools, resources, formats.
+"""The values of request bodies, beside those of assistants: tools, and choices for runs.
 
-What we keep without acting on it (resources of file search and code interpreter, the tools of other
-clouds) passes through as it came.
+Tools of other clouds, which we keep without acting on them, pass through as they came.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-MAX_TEXT_CHARS: Final = 256_000
+from orchestrator.fields import Body, word_or_structure
+from orchestrator.server_tools import ServerToolType
 
-
-class Body(BaseModel):
-    """The manner of all request bodies: unknown fields are refused, types are not bent."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    def given(self) -> dict[str, Any]:
-        """What the client wrote, as JSON values under the wire's names."""
-        return self.model_dump(exclude_unset=True, by_alias=True)
-
-
-def word_or_structure(value: Any) -> str:
-    """Which branch of "a word or a structure" is meant; so errors speak of that branch alone."""
-    return "word" if isinstance(value, str) else "structure"
-
-
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
-    Field(max_length=16),
-]
-Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
-Temperature = Annotated[float, Field(ge=0.0, le=2.0)]
-TopP = Annotated[float, Field(ge=0.0, le=1.0)]
 TokenLimit = Annotated[int, Field(ge=256)]
 IfBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """Ours: what is to be done while a run is active. SDKs send it with ``extra_body``."""
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Executor = Literal["auto", "client"]
+"""Ours: whether workers may execute the calls of a run."""
 
 
 # -- tools -----------------------------------------------------------------------------------------
@@ -94,7 +72,20 @@ class ForeignTool(BaseModel):
     ]
 
 
-Tool = Annotated[FunctionTool | FileSearchTool | ForeignTool, Field(discriminator="type")]
+class ServerTool(BaseModel):
+    """A tool that the model's provider runs; what else it takes is for the provider to check.
+    ``max_uses`` counts over the run.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    type: ServerToolType
+    max_uses: Annotated[int, Field(ge=1)] | None = None
+
+
+Tool = Annotated[
+    FunctionTool | FileSearchTool | ServerTool | ForeignTool, Field(discriminator="type")
+]
 
 
 class FunctionName(Body):
@@ -124,70 +115,14 @@ ToolChoice = Annotated[
 ]
 
 
-class CodeInterpreterResources(Body):
-    """Kept."""
-
-    file_ids: Annotated[list[str], Field(max_length=20)] | None = None
-    data_sources: list[dict[str, Any]] | None = None
-
-
-class FileSearchResources(Body):
-    """Kept."""
-
-    vector_store_ids: Annotated[list[str], Field(max_length=1)] | None = None
-    vector_stores: Annotated[list[dict[str, Any]], Field(max_length=1)] | None = None
-
-    @model_validator(mode="after")
-    def _either(self) -> "FileSearchResources":
-        if self.vector_store_ids is not None and self.vector_stores is not None:
-            raise ValueError("only one of 'vector_store_ids' and 'vector_stores' may be given.")
-        return self
-
-
-class ToolResources(Body):
-    """Kept."""
-
-    code_interpreter: CodeInterpreterResources | None = None
-    file_search: FileSearchResources | None = None
-    azure_ai_search: dict[str, Any] | None = None
-
-
-# -- the form of answers ---------------------------------------------------------------------------
-
-
-class JsonSchema(Body):
-    """What the answer must look like."""
-
-    name: str = Field(pattern="^[a-zA-Z0-9_-]+$", max_length=64)
-    description: str | None = None
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
-    strict: bool | None = None
-
-
-class PlainFormat(Body):
-    """Text, or any JSON object."""
-
-    type: Literal["text", "json_object"]
-
-
-class SchemaFormat(Body):
-    """JSON of this schema."""
-
-    type: Literal["json_schema"]
-    json_schema: JsonSchema
-
-
-ResponseFormat = Annotated[
-    Annotated[Literal["auto", "none"], Tag("word")]
-    | Annotated[
-        Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")], Tag("structure")
-    ],
-    Discriminator(word_or_structure),
-]
-
-
 class TruncationStrategy(Body):
     """How much of the thread the model is shown."""
 
-    type: Literal["auto", "last_messages"]
+    type: Literal["auto", "last_messages", "compact"]
     last_messages: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> "TruncationStrategy":
+        if self.type == "compact" and self.last_messages is not None:
+            raise ValueError("'last_messages' does not go with the type 'compact'.")
+        return self

@@ -5,13 +5,12 @@ import time
 from collections.abc import Sequence
 
 import structlog
-from pydantic import SecretStr
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.auth import refusal
 from api.errors import server_error
-from orchestrator.settings import WorkerKey
+from orchestrator.settings import ApiKey, WorkerKey
 
 log = structlog.get_logger(__name__)
 
@@ -20,7 +19,7 @@ class Gate:
     """The outermost layer of our own. Bodies and keys are never logged."""
 
     def __init__(
-        self, app: ASGIApp, keys: Sequence[SecretStr], worker_keys: Sequence[WorkerKey]
+        self, app: ASGIApp, keys: Sequence[ApiKey], worker_keys: Sequence[WorkerKey]
     ) -> None:
         self._app = app
         self._keys = keys, worker_keys

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.fields import Body, Metadata, Text
 from api.requests import AssistantFields, Attachment, ImageFilePart, ImageUrlPart, ModifyThread
+from orchestrator.fields import Body, Metadata, Text
 from orchestrator.records import Assistant, Message, MessageStatus, Thread
 
 Id = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]+$", max_length=64)]

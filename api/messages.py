@@ -1,12 +1,14 @@
 """Messages of a thread. While a run is active, they are refused or wait, as their client wants."""
 
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from api.answers import answer
-from api.attempts import AttemptDep, RepetitionDep, delete_once
+from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
 from api.connection import SettingsDep, StoreDep
 from api.lists import ListObject, Paging, list_object
@@ -15,7 +17,7 @@ from api.shapes import DeletedObject, MessageObject, deleted_object, message_obj
 from orchestrator.commands import AddMessages, IfBusy, NewMessage
 from orchestrator.ids import mint
 from orchestrator.records import Json
-from orchestrator.repetition import AlreadyDone
+from orchestrator.repetition import AlreadyDone, once
 from orchestrator.shell import change_thread
 
 router = APIRouter(
@@ -69,23 +71,29 @@ async def get_message(thread_id: str, message_id: str, store: StoreDep) -> Respo
 
 @router.post("/{message_id}", response_model=MessageObject)
 async def modify_message(
-    thread_id: str, message_id: str, body: ModifyMetadata, store: StoreDep
+    thread_id: str,
+    message_id: str,
+    body: ModifyMetadata,
+    store: StoreDep,
+    attempt: NamedAttemptDep,
 ) -> Response:
     """Replace the metadata."""
-    message = await store.modify_message(thread_id, message_id, body.changes())
+    write = partial(store.modify_message, thread_id, message_id, body.changes())
+    try:
+        message = await once(store, attempt, write, thread_id=thread_id)
+    except AlreadyDone:
+        message = await store.get_message(thread_id, message_id)
     return answer(message_object(message))
 
 
 @router.delete("/{message_id}", response_model=DeletedObject)
 async def delete_message(
-    thread_id: str, message_id: str, store: StoreDep, is_repetition: RepetitionDep
+    thread_id: str, message_id: str, store: StoreDep, attempt: AttemptDep
 ) -> Response:
     """Take a message out of the thread; no later turn of the model will see it."""
-    await delete_once(
-        store.delete_message(thread_id, message_id),
-        is_repetition=is_repetition,
-        is_gone=lambda: store.is_deleted("message", message_id, thread_id),
-    )
+    write = partial(store.delete_message, thread_id, message_id)
+    with suppress(AlreadyDone):
+        await once(store, attempt, write, thread_id=thread_id)
     return answer(deleted_object(message_id, "thread.message"))
 
 

@@ -86,7 +86,7 @@ async def _import(store: Store, given: Imported) -> Seen:
 async def _import_assistant(store: Store, assistant: Assistant) -> Seen:
     there = await _found(store.get_assistant(assistant.id))
     if there is None:
-        await store.put_assistant(assistant, is_new=True)
+        await store.put_assistant(assistant)
     return _shown(assistant_object, there), assistant_object(assistant)
 
 

@@ -10,17 +10,16 @@ from typing_extensions import TypedDict
 
 from api.answers import answer
 from api.connection import StoreDep
-from api.runs import on_time
+from api.explained import explained
+from api.run_lines import RunLines, find_runs
 from api.shapes import RunObject, StepObject, run_object
 from api.steps import step_objects
 from orchestrator.decisions import Event
 from orchestrator.dispatch.queues import QueueReport, queue_report
 from orchestrator.errors import StoreUnavailable
-from orchestrator.projection import public_status
-from orchestrator.records import CallState, Json, Run, ToolCall
-from orchestrator.shell import view_run
+from orchestrator.records import Json, ToolCall
 from orchestrator.states import RunStatus
-from orchestrator.store import RunView, Store, served_queues
+from orchestrator.store import Store, served_queues
 
 router = APIRouter(prefix="/ops", tags=["operations"])
 
@@ -30,33 +29,6 @@ SHOWN_OF_CALLS = {
     "approved_ms", "progress", "drift", "error", "late",
 }  # fmt: skip
 """What only the ledger knows; arguments and outputs are in the steps."""
-
-
-class CallCounts(TypedDict):
-    """Tool calls of a run, by whether the model has its answer."""
-
-    open: int
-    settled: int
-
-
-class RunLine(TypedDict):
-    """A run in one line."""
-
-    id: str
-    thread_id: str
-    status: str
-    internal_status: str
-    created_at: int
-    ended_at: int | None
-    model: str
-    turns: int
-    calls: CallCounts
-
-
-class RunLines(TypedDict):
-    """The newest runs."""
-
-    data: list[RunLine]
 
 
 class EventLine(TypedDict):
@@ -70,13 +42,33 @@ class EventLine(TypedDict):
     detail: str | None
 
 
+class Line(TypedDict):
+    """One thing that happened, told in words."""
+
+    at_ms: int
+    subject: str
+    text: str
+
+
+class Stay(TypedDict):
+    """A time that the run spent in one place."""
+
+    place: str
+    from_ms: int
+    to_ms: int
+
+
 class RunReport(TypedDict):
-    """All that is known of one run, oldest first. ``unserved``: queues that its calls wait on, and
-    no live worker listens to.
+    """All that is known of one run, oldest first. ``why`` says in a sentence why it is where it is;
+    ``unserved``: queues that its calls wait on, and no live worker listens to.
     """
 
     run: RunObject
     internal_status: str
+    created_ms: int
+    why: str
+    timeline: list[Line]
+    time_spent: list[Stay]
     steps: list[StepObject]
     calls: list[Json]
     events: list[EventLine]
@@ -95,67 +87,56 @@ class Queues(TypedDict):
 @router.get("/queues", response_model=Queues)
 async def report_queues(request: Request, store: StoreDep) -> Response:
     """Every queue with its workers, as RQ knows them."""
+    return answer(await queues_of(request, store))
+
+
+async def queues_of(request: Request, store: Store) -> Queues:
+    """The queues. Raises ``StoreUnavailable`` for their server."""
     client: Redis = request.app.state.queue_client
     try:
         reports = await asyncio.to_thread(queue_report, client)
     except RedisError as error:
         raise StoreUnavailable("The queue server did not answer.") from error
     waited_on = {report.name for report in reports if report.depth}
-    return answer(Queues(data=list(reports), unserved=await _unserved(store, waited_on)))
+    return Queues(data=list(reports), unserved=await _unserved(store, waited_on))
 
 
 @router.get("/runs", response_model=RunLines)
 async def list_recent_runs(
-    store: StoreDep, limit: Annotated[int, Query(ge=1, le=100)] = 20
+    store: StoreDep,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    status: RunStatus | None = None,
+    thread_id: str | None = None,
+    after: str | None = None,
 ) -> Response:
-    """The newest runs of all threads."""
-    views = await store.recent_runs(limit)
-    return answer(RunLines(data=[_line(await on_time(store, view)) for view in views]))
+    """The newest runs of all threads, or those of one thread or status."""
+    return answer(await find_runs(store, limit, status, thread_id or None, after or None))
 
 
 @router.get("/runs/{run_id}", response_model=RunReport)
 async def report_run(run_id: str, store: StoreDep) -> Response:
     """Everything about one run, wherever its thread is."""
-    ref = await store.find_run(run_id)
-    view = await view_run(store, ref)
-    events = await store.read_events(ref)
-    waited_on = {x.queue for x in view.calls if x.queue and x.state is CallState.DISPATCHED}
+    known = await explained(store, run_id)
+    view = known.view
     report = RunReport(
         run=run_object(view.run, view.spec, view.calls),
         internal_status=view.run.status,
+        created_ms=view.run.created_ms,
+        why=known.why,
+        timeline=[Line(at_ms=x.at_ms, subject=x.subject, text=x.text) for x in known.timeline],
+        time_spent=[
+            Stay(place=x.place, from_ms=x.from_ms, to_ms=x.to_ms) for x in known.time_spent
+        ],
         steps=await step_objects(store, view, view.steps),
         calls=[_call_line(call) for call in view.calls],
-        events=[_event_line(event_id, event) for event_id, event in events],
-        unserved=await _unserved(store, waited_on),
+        events=[_event_line(event_id, event) for event_id, event in known.events],
+        unserved=list(known.unserved),
     )
     return answer(report)
 
 
 async def _unserved(store: Store, queues: Set[str]) -> list[str]:
     return sorted(queues - await served_queues(store)) if queues else []
-
-
-def _line(view: RunView) -> RunLine:
-    run = view.run
-    settled = sum(call.is_settled for call in view.calls)
-    return RunLine(
-        id=run.id,
-        thread_id=run.thread_id,
-        status=public_status(run, view.calls),
-        internal_status=run.status,
-        created_at=run.created_ms // 1000,
-        ended_at=_ended_at(run),
-        model=view.spec.model,
-        turns=run.turns,
-        calls=CallCounts(open=len(view.calls) - settled, settled=settled),
-    )
-
-
-def _ended_at(run: Run) -> int | None:
-    """An expired run has no time of its own: it ended at its deadline."""
-    expired_ms = run.deadline_ms if run.status is RunStatus.EXPIRED else None
-    ended_ms = run.completed_ms or run.failed_ms or run.cancelled_ms or expired_ms
-    return None if ended_ms is None else ended_ms // 1000
 
 
 def _call_line(call: ToolCall) -> Json:

@@ -4,20 +4,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from api.fields import (
+from api.fields import Executor, IfBusy, TokenLimit, Tool, ToolChoice, TruncationStrategy
+from orchestrator.fields import (
+    AssistantValues,
     Body,
     Effort,
-    IfBusy,
     Metadata,
     ResponseFormat,
     Temperature,
     Text,
-    TokenLimit,
-    Tool,
-    ToolChoice,
     ToolResources,
     TopP,
-    TruncationStrategy,
     word_or_structure,
 )
 
@@ -27,19 +24,10 @@ MAX_OUTPUT_BYTES: Final = 512 * 1024
 # -- assistants ------------------------------------------------------------------------------------
 
 
-class AssistantFields(Body):
+class AssistantFields(AssistantValues):
     """What creating and changing an assistant have in common."""
 
-    name: Annotated[str, Field(max_length=256)] | None = None
-    description: Annotated[str, Field(max_length=512)] | None = None
-    instructions: Text | None = None
-    reasoning_effort: Effort | None = None
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
-    tool_resources: ToolResources | None = None
-    metadata: Metadata | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    response_format: ResponseFormat | None = None
 
 
 class CreateAssistant(AssistantFields):
@@ -177,6 +165,7 @@ class RunFields(Body):
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
+    executor: Executor | None = None
 
 
 class CreateRun(RunFields):
@@ -185,6 +174,15 @@ class CreateRun(RunFields):
     if_busy: IfBusy | None = None
     additional_instructions: Text | None = None
     additional_messages: list[CreateMessage] | None = None
+
+
+class ReplayRun(Body):
+    """POST …/replay: what is to be another than in the recorded run."""
+
+    model: str | None = None
+    instructions: Text | None = None
+    tools: Annotated[list[Tool], Field(max_length=20)] | None = None
+    metadata: Metadata | None = None
 
 
 class CreateThreadAndRun(RunFields):

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fastapi import APIRouter, Request, Response
 
 from api.answers import answer
-from api.attempts import AttemptDep
+from api.attempts import AttemptDep, NamedAttemptDep
+from api.auth import TenantDep
 from api.bodies import StrictRoute
 from api.connection import SettingsDep, StoreDep
 from api.doorbell import DoorbellDep
@@ -32,8 +33,10 @@ from api.threads import new_thread
 from orchestrator import commands
 from orchestrator.errors import InvalidValue, OversizedValue
 from orchestrator.ids import mint
+from orchestrator.llm.routes import missing_tools
 from orchestrator.records import Aggregate, Assistant, RunSpec
 from orchestrator.repetition import AlreadyDone
+from orchestrator.server_tools import ServerToolType
 from orchestrator.settings import Settings
 from orchestrator.shell import (
     change_run,
@@ -50,29 +53,33 @@ POLL_AFTER: Final = {"openai-poll-after-ms": "100"}
 clients read this once and keep to it, so it must suit the shortest runs.
 """
 
+PINNED_TOOLS: Final = "runstate_pin_tools"
+"""Metadata of an assistant or a run: tools, with commas between, whose outputs are kept."""
+
 _INHERITED: Final = set(RunSpec.model_fields) & set(Assistant.model_fields)
 
 router = APIRouter(prefix="/threads", tags=["runs"], route_class=StrictRoute)
 
 
 @router.post("/runs", response_model=RunObject, responses=MAY_STREAM)
-async def create_thread_and_run(
+async def create_thread_and_run(  # noqa: PLR0913, PLR0917
     body: CreateThreadAndRun,
     store: StoreDep,
     settings: SettingsDep,
+    tenant: TenantDep,
     readers: ReadersDep,
     attempt: AttemptDep,
 ) -> Response:
     """Create a thread and run it."""
     thread = body.thread or CreateThread()
-    command = await _creation(store, settings, body, messages=thread.messages)
+    command = await _creation(store, settings, tenant, body, messages=thread.messages)
     change = create_thread(store, new_thread(thread), command, attempt)
-    made = await _made(store, change, command.run_id)
+    made = await run_after(store, change, command.run_id)
     if body.stream:
         return stream_from_start(
             readers, store, made, frame("thread.created", thread_object(made.thread))
         )
-    return _shown(made)
+    return answer_run(made)
 
 
 @router.post("/{thread_id}/runs", response_model=RunObject, responses=MAY_STREAM)
@@ -81,6 +88,7 @@ async def create_run(  # noqa: PLR0913, PLR0917
     body: CreateRun,
     store: StoreDep,
     settings: SettingsDep,
+    tenant: TenantDep,
     readers: ReadersDep,
     attempt: AttemptDep,
 ) -> Response:
@@ -88,7 +96,7 @@ async def create_run(  # noqa: PLR0913, PLR0917
     run is refused and nothing is added to the thread.
     """
     command = await _creation(
-        store, settings, body, body.additional_messages, body.additional_instructions
+        store, settings, tenant, body, body.additional_messages, body.additional_instructions
     )
     command = replace(
         command,
@@ -96,8 +104,8 @@ async def create_run(  # noqa: PLR0913, PLR0917
         watchdog_ms=round(settings.cancel_watchdog_s * 1000),
     )
     change = change_thread(store, thread_id, command, attempt)
-    made = await _made(store, change, command.run_id)
-    return stream_from_start(readers, store, made) if body.stream else _shown(made)
+    made = await run_after(store, change, command.run_id)
+    return stream_from_start(readers, store, made) if body.stream else answer_run(made)
 
 
 @router.get("/{thread_id}/runs", response_model=ListObject[RunObject])
@@ -123,14 +131,14 @@ async def get_run(
 
 @router.post("/{thread_id}/runs/{run_id}", response_model=RunObject)
 async def modify_run(
-    thread_id: str, run_id: str, body: ModifyMetadata, store: StoreDep, attempt: AttemptDep
+    thread_id: str, run_id: str, body: ModifyMetadata, store: StoreDep, attempt: NamedAttemptDep
 ) -> Response:
     """Replace the metadata, in every status."""
     ref = RunRef(thread_id, run_id)
     if "metadata" not in body.model_fields_set:
         return answer(_object(await view_run(store, ref)))
     change = change_run(store, ref, commands.ModifyRun(body.metadata or {}), attempt)
-    return _shown(await _made(store, change, run_id))
+    return answer_run(await run_after(store, change, run_id))
 
 
 @router.post("/{thread_id}/runs/{run_id}/cancel", response_model=RunObject)
@@ -140,7 +148,7 @@ async def cancel_run(
     """Ask a run to stop. What was committed before it stops stays."""
     command = commands.Cancel(watchdog_ms=round(settings.cancel_watchdog_s * 1000))
     change = change_run(store, RunRef(thread_id, run_id), command, attempt)
-    return _shown(await _made(store, change, run_id))
+    return answer_run(await run_after(store, change, run_id))
 
 
 @router.post(
@@ -164,10 +172,10 @@ async def submit_tool_outputs(  # noqa: PLR0913, PLR0917
     else:
         command, call_ids = _outputs(body)
     change = change_run(store, RunRef(thread_id, run_id), command, attempt)
-    changed = await _made(store, change, run_id)
+    changed = await run_after(store, change, run_id)
     if body.stream:
         return await stream_on(readers, store, changed, call_ids)
-    return _shown(changed)
+    return answer_run(changed)
 
 
 def _outputs(body: SubmitToolOutputs) -> tuple[commands.Command, frozenset[str]]:
@@ -186,7 +194,7 @@ def _approvals(body: SubmitToolApprovals) -> tuple[commands.Command, frozenset[s
     return commands.AnswerApprovals(approvals), frozenset(one.call_id for one in approvals)
 
 
-async def _made(store: Store, change: Awaitable[Aggregate], run_id: str) -> Aggregate:
+async def run_after(store: Store, change: Awaitable[Aggregate], run_id: str) -> Aggregate:
     """The run after the change; as it is now, if an earlier try of the request has made the change
     or if the run waits for the one that is active.
     """
@@ -206,17 +214,18 @@ async def on_time(store: Store, view: RunView) -> RunView:
     return await view_run(store, RunRef(view.run.thread_id, view.run.id))
 
 
-async def _creation(
+async def _creation(  # noqa: PLR0913, PLR0917
     store: Store,
     settings: Settings,
+    tenant: str,
     body: RunFields,
     messages: list[Any] | None,
     additional_instructions: str | None = None,
 ) -> commands.CreateRun:
     """The command that creates the run. Raises ``NotFound`` for the assistant."""
     assistant = await store.get_assistant(body.assistant_id)
-    spec = _spec(assistant, body, additional_instructions, settings)
-    _refuse_foreign_tools(spec)
+    spec = _spec(assistant, body, additional_instructions, settings).but(tenant=tenant)
+    refuse_foreign_tools(spec, settings)
     return commands.CreateRun(
         run_id=mint("run"),
         spec=spec,
@@ -238,11 +247,21 @@ def _spec(
     }
     texts = (fields["instructions"], additional_instructions)
     fields["instructions"] = "\n".join(text for text in texts if text)
+    fields["pinned_tools"] = _pinned(assistant.metadata) + _pinned(body.metadata)
     return RunSpec.model_validate(fields | settings.limits_of_runs(fields["model"]))
 
 
-def _refuse_foreign_tools(spec: RunSpec) -> None:
-    foreign = sorted({tool["type"] for tool in spec.tools} - {"function"})
+def _pinned(metadata: dict[str, str] | None) -> tuple[str, ...]:
+    names = (metadata or {}).get(PINNED_TOOLS, "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def refuse_foreign_tools(spec: RunSpec, settings: Settings) -> None:
+    """Raises ``InvalidValue`` if there are tools that only other servers or models have."""
+    if missing := missing_tools(settings, spec):
+        raise InvalidValue(missing, "tools", "unsupported_tool")
+    ours = {"function", *get_args(ServerToolType)}
+    foreign = sorted({tool["type"] for tool in spec.tools} - ours)
     if foreign:
         raise InvalidValue(
             f"This server runs function tools only; the run also has {', '.join(foreign)}."
@@ -256,6 +275,7 @@ def _object(view: RunView) -> RunObject:
     return run_object(view.run, view.spec, view.calls)
 
 
-def _shown(committed: Aggregate) -> Response:
+def answer_run(committed: Aggregate) -> Response:
+    """The run as a response."""
     assert committed.run is not None and committed.spec is not None  # noqa: S101, PT018
     return answer(run_object(committed.run, committed.spec, committed.calls))

@@ -12,6 +12,7 @@ from orchestrator.records import (
     Json,
     Message,
     Metadata,
+    Price,
     Run,
     RunSpec,
     Step,
@@ -70,12 +71,20 @@ class MessageObject(TypedDict):
     metadata: Metadata
 
 
+class UsageDetails(TypedDict):
+    """Of the prompt, what the provider had in its cache."""
+
+    cached_tokens: int
+
+
 class UsageObject(TypedDict):
-    """Tokens."""
+    """Tokens; ours: what they cost, ``null`` where the price of the model is unknown."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_token_details: UsageDetails
+    cost_usd: float | None
 
 
 class RunObject(TypedDict):
@@ -215,7 +224,7 @@ def run_object(run: Run, spec: RunSpec, calls: Iterable[ToolCall]) -> RunObject:
         tools=list(spec.tools),
         tool_resources=spec.tool_resources or {},
         metadata=run.metadata,
-        usage=_usage(run.usage) if run.is_final else None,
+        usage=_usage(run.usage, spec.price) if run.is_final else None,
         temperature=spec.temperature,
         top_p=spec.top_p,
         max_prompt_tokens=spec.max_prompt_tokens,
@@ -249,7 +258,7 @@ def step_object(
         failed_at=_seconds(step.failed_ms),
         completed_at=_seconds(step.completed_ms),
         metadata=None,
-        usage=None if is_open else _usage(step.usage),
+        usage=None if is_open else _usage(step.usage, spec.price),
     )
 
 
@@ -304,13 +313,15 @@ def _to_approve(call: ToolCall) -> Json:
     }
 
 
-def _usage(usage: Usage | None) -> UsageObject | None:
+def _usage(usage: Usage | None, price: Price | None) -> UsageObject | None:
     if usage is None:
         return None
     return UsageObject(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.total_tokens,
+        prompt_token_details=UsageDetails(cached_tokens=usage.cached_tokens),
+        cost_usd=price.of(usage) if price else None,
     )
 
 

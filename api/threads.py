@@ -1,9 +1,12 @@
 """Threads: conversations that runs read and write."""
 
+from contextlib import suppress
+from functools import partial
+
 from fastapi import APIRouter, Response
 
 from api.answers import answer
-from api.attempts import AttemptDep, RepetitionDep, delete_once
+from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
 from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
@@ -14,7 +17,7 @@ from orchestrator import shell
 from orchestrator.commands import AddMessages
 from orchestrator.ids import mint
 from orchestrator.records import Thread
-from orchestrator.repetition import AlreadyDone
+from orchestrator.repetition import AlreadyDone, once
 from orchestrator.shell import create_thread
 
 router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
@@ -50,19 +53,23 @@ async def get_thread(thread_id: str, store: StoreDep) -> Response:
 
 
 @router.post("/{thread_id}", response_model=ThreadObject)
-async def modify_thread(thread_id: str, body: ModifyThread, store: StoreDep) -> Response:
+async def modify_thread(
+    thread_id: str, body: ModifyThread, store: StoreDep, attempt: NamedAttemptDep
+) -> Response:
     """Replace the metadata or the tool resources."""
-    return answer(thread_object(await store.modify_thread(thread_id, body.changes())))
+    write = partial(store.modify_thread, thread_id, body.changes())
+    try:
+        thread = await once(store, attempt, write, thread_id=thread_id)
+    except AlreadyDone:
+        thread = (await store.load(thread_id)).aggregate.thread
+    return answer(thread_object(thread))
 
 
 @router.delete("/{thread_id}", response_model=DeletedObject)
-async def delete_thread(thread_id: str, store: StoreDep, is_repetition: RepetitionDep) -> Response:
+async def delete_thread(thread_id: str, store: StoreDep, attempt: AttemptDep) -> Response:
     """Delete a thread with everything of it. Its active run and those that wait are cancelled."""
-    await delete_once(
-        shell.delete_thread(store, thread_id),
-        is_repetition=is_repetition,
-        is_gone=lambda: store.is_deleted("thread", thread_id),
-    )
+    with suppress(AlreadyDone):
+        await shell.delete_thread(store, thread_id, attempt)
     return answer(deleted_object(thread_id, "thread"))
 
 

@@ -1,21 +1,26 @@
 """The ledger of a run's tool calls, and what an operator may do with one of them (an extension)."""
 
-from typing import Any, Final
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic_core import to_json
 
 from api.answers import answer
+from api.attempts import AttemptDep
 from api.bodies import StrictRoute
 from api.connection import StoreDep
-from api.fields import Body
 from api.lists import ListObject, PagingQuery, list_object, page_of
-from api.shapes import answered_seqs
 from orchestrator import arguments
-from orchestrator.commands import AnswerApprovals, Approval, RequeueCall, ResolveCall
+from orchestrator.commands import AnswerApprovals, Approval, Command, RequeueCall, ResolveCall
 from orchestrator.decide.calls import error_text
 from orchestrator.errors import InvalidValue, NotFound
+from orchestrator.fields import Body
+from orchestrator.receipts import Attempt
 from orchestrator.records import CallState, Json, ToolCall
+from orchestrator.repetition import AlreadyDone
 from orchestrator.shell import change_run, view_run
 from orchestrator.store import RunRef, RunView, Store
 
@@ -32,6 +37,25 @@ router = APIRouter(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The call that an operator means, and which try of his request this is."""
+
+    store: Store
+    ref: RunRef
+    call_id: str
+    attempt: Attempt | None
+
+
+async def _target_of(
+    thread_id: str, run_id: str, call_id: str, store: StoreDep, attempt: AttemptDep
+) -> Target:
+    return Target(store, RunRef(thread_id, run_id), call_id, attempt)
+
+
+TargetDep = Annotated[Target, Depends(_target_of)]
+
+
 class FailCall(Body):
     """POST …/fail: what the model is told."""
 
@@ -39,9 +63,12 @@ class FailCall(Body):
 
 
 class ResolveWith(Body):
-    """POST …/resolve: the output in the tool's place."""
+    """POST …/resolve: the output in the tool's place, and the arguments that it belongs to, if they
+    are not the model's.
+    """
 
     output: str
+    arguments: Json | None = None
 
 
 class ApproveCall(Body):
@@ -63,7 +90,7 @@ async def list_tool_calls(
     """List the tool calls of a run as the ledger has them, newest first."""
     view = await view_run(store, RunRef(thread_id, run_id))
     page = page_of(view.calls, paging.query())
-    seqs = answered_seqs(page.items)
+    seqs = _output_seqs(page.items)
     outputs = await store.read_outputs(thread_id, seqs) if seqs else {}
     shown = [_object(thread_id, run_id, call, outputs.get(call.id)) for call in page.items]
     return answer(list_object(shown, has_more=page.has_more))
@@ -76,90 +103,89 @@ async def get_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreD
 
 
 @router.post("/{call_id}/cancel", response_model=Json)
-async def cancel_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
+async def cancel_tool_call(target: TargetDep) -> Response:
     """Stop a call; the model is told, and the run goes on."""
     text = error_text("cancelled", "An operator has cancelled this call.")
-    command = ResolveCall(call_id, text, CallState.CANCELLED)
-    return await _changed(store, RunRef(thread_id, run_id), command)
+    return await _changed(target, ResolveCall(target.call_id, text, CallState.CANCELLED))
 
 
 @router.post("/{call_id}/fail", response_model=Json)
-async def fail_tool_call(
-    thread_id: str, run_id: str, call_id: str, body: FailCall, store: StoreDep
-) -> Response:
+async def fail_tool_call(target: TargetDep, body: FailCall) -> Response:
     """Stop a call and tell the model that it failed, in these words."""
-    command = ResolveCall(call_id, error_text("failed", body.message), CallState.FAILED)
-    return await _changed(store, RunRef(thread_id, run_id), command)
+    text = error_text("failed", body.message)
+    return await _changed(target, ResolveCall(target.call_id, text, CallState.FAILED))
 
 
 @router.post("/{call_id}/resolve", response_model=Json)
-async def resolve_tool_call(
-    thread_id: str, run_id: str, call_id: str, body: ResolveWith, store: StoreDep
-) -> Response:
-    """Answer a call in the tool's place."""
-    command = ResolveCall(call_id, body.output)
-    return await _changed(store, RunRef(thread_id, run_id), command)
+async def resolve_tool_call(target: TargetDep, body: ResolveWith) -> Response:
+    """Answer a call in the tool's place, as called by the model or with other arguments."""
+    arguments = None if body.arguments is None else to_json(body.arguments).decode()
+    return await _changed(target, ResolveCall(target.call_id, body.output, arguments=arguments))
 
 
 @router.post("/{call_id}/approve", response_model=Json)
-async def approve_tool_call(
-    thread_id: str, run_id: str, call_id: str, store: StoreDep, body: ApproveCall | None = None
-) -> Response:
+async def approve_tool_call(target: TargetDep, body: ApproveCall | None = None) -> Response:
     """Let a call that waits for it go to its workers, with other arguments if some are given."""
-    ref = RunRef(thread_id, run_id)
-    edited = await _edited(store, ref, call_id, body.arguments if body else None)
-    return await _answered(store, ref, Approval(call_id, is_approved=True, arguments=edited))
+    edited = await _edited(target, body.arguments if body else None)
+    return await _answered(target, Approval(target.call_id, is_approved=True, arguments=edited))
 
 
 @router.post("/{call_id}/reject", response_model=Json)
-async def reject_tool_call(
-    thread_id: str, run_id: str, call_id: str, store: StoreDep, body: RejectCall | None = None
-) -> Response:
+async def reject_tool_call(target: TargetDep, body: RejectCall | None = None) -> Response:
     """Do not let a call start; the model is told why, and the run goes on."""
     reason = body.reason if body else None
-    approval = Approval(call_id, is_approved=False, reason=reason)
-    return await _answered(store, RunRef(thread_id, run_id), approval)
+    return await _answered(target, Approval(target.call_id, is_approved=False, reason=reason))
 
 
 @router.post("/{call_id}/requeue", response_model=Json)
-async def requeue_tool_call(thread_id: str, run_id: str, call_id: str, store: StoreDep) -> Response:
+async def requeue_tool_call(target: TargetDep) -> Response:
     """Send an open call to the workers again, whatever its side effects."""
-    return await _changed(store, RunRef(thread_id, run_id), RequeueCall(call_id))
+    return await _changed(target, RequeueCall(target.call_id))
 
 
-async def _edited(store: Store, ref: RunRef, call_id: str, given: Json | None) -> str | None:
+async def _edited(target: Target, given: Json | None) -> str | None:
     """The arguments as JSON, once they fit what the tool's workers publish."""
     if given is None:
         return None
     text = to_json(given).decode()
-    name = _find(await view_run(store, ref), call_id).name
-    tool = (await store.tools([name])).get(name)
+    name = _find(await view_run(target.store, target.ref), target.call_id).name
+    tool = (await target.store.tools([name])).get(name)
     if tool and (complaint := arguments.complaint(text, tool.parameters)):
         raise InvalidValue(complaint, "arguments")
     return text
 
 
-async def _answered(store: Store, ref: RunRef, approval: Approval) -> Response:
-    await change_run(store, ref, AnswerApprovals((approval,)))
-    return answer(await _shown(store, ref, approval.call_id))
+async def _answered(target: Target, approval: Approval) -> Response:
+    return answer(await _carried_out(target, AnswerApprovals((approval,))))
 
 
-async def _changed(store: Store, ref: RunRef, command: ResolveCall | RequeueCall) -> Response:
-    await change_run(store, ref, command)
-    shown = await _shown(store, ref, command.call_id)
+async def _changed(target: Target, command: ResolveCall | RequeueCall) -> Response:
+    shown = await _carried_out(target, command)
     is_risky = isinstance(command, RequeueCall) and shown["side_effects"] == "once"
     return answer(shown | ({"warning": ONCE_WARNING} if is_risky else {}))
+
+
+async def _carried_out(target: Target, command: Command) -> dict[str, Any]:
+    """The call after the command, or as it is now if an earlier try has had its effect."""
+    with suppress(AlreadyDone):
+        await change_run(target.store, target.ref, command, target.attempt)
+    return await _shown(target.store, target.ref, target.call_id)
 
 
 async def _shown(store: Store, ref: RunRef, call_id: str) -> dict[str, Any]:
     view = await view_run(store, ref)
     call = _find(view, call_id)
-    seqs = answered_seqs([call])
+    seqs = _output_seqs([call])
     outputs = await store.read_outputs(ref.thread_id, seqs) if seqs else {}
     shown = _object(ref.thread_id, ref.run_id, call, outputs.get(call_id))
     if call.has_full_output:
         shown["full_output"] = await store.read_full_output(ref, call_id)
     return shown
+
+
+def _output_seqs(calls: Iterable[ToolCall]) -> list[int]:
+    """Where the outputs are, those included that say that the run ended first."""
+    return [call.output_seq for call in calls if call.output_seq is not None]
 
 
 def _find(view: RunView, call_id: str) -> ToolCall:

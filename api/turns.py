@@ -8,7 +8,7 @@ from orchestrator.errors import NotFound
 from orchestrator.llm.sent import request_body, weights
 from orchestrator.records import Json, Price
 from orchestrator.shell import view_run
-from orchestrator.store import RunRef
+from orchestrator.store import RunRef, Store
 from orchestrator.turn_record import TurnRecord
 
 router = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}/turns", tags=["turns"])
@@ -26,18 +26,22 @@ async def list_turns(thread_id: str, run_id: str, store: StoreDep) -> Response:
 @router.get("/{number}", response_model=Json)
 async def get_turn(thread_id: str, run_id: str, number: int, store: StoreDep) -> Response:
     """Get a turn, with the request as the provider got it. Entries that are gone are missing."""
-    ref = RunRef(thread_id, run_id)
+    return answer(await turn_object(store, RunRef(thread_id, run_id), number))
+
+
+async def turn_object(store: Store, ref: RunRef, number: int) -> Json:
+    """One turn of a run. Raises ``NotFound``."""
     view = await view_run(store, ref)
     turn = next((turn for turn in await store.read_turns(ref) if turn.turn == number), None)
     if turn is None:
         raise NotFound("turn", str(number))
-    entries = await store.read_entries(thread_id)
-    body = request_body(turn, run_id, view.spec, entries)
+    entries = await store.read_entries(ref.thread_id)
+    body = request_body(turn, ref.run_id, view.spec, entries)
     groups = weights(turn, entries)
-    return answer(_line(turn, view.spec.price) | {"groups": groups, "request": body})
+    return _line(turn, view.spec.price) | {"groups": groups, "request": body}
 
 
 def _line(turn: TurnRecord, price: Price | None) -> Json:
     """``cost_usd`` is ``null`` where the price or the usage is unknown."""
-    cost_usd = price.of(turn.usage) if price and turn.usage else None
+    cost_usd = price.of(turn.spent) if price and turn.spent else None
     return {"object": "thread.run.turn", **turn.model_dump(mode="json"), "cost_usd": cost_usd}

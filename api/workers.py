@@ -16,9 +16,9 @@ from api.answers import answer
 from api.auth import is_same, token_of
 from api.bodies import StrictRoute
 from api.connection import SettingsDep, StoreDep
-from api.fields import Body
 from orchestrator.commands import ClaimCall
 from orchestrator.errors import InvalidValue, NotFound
+from orchestrator.fields import Body
 from orchestrator.ledger import VERBS, CallCommand, Sighting, StoreLedger
 from orchestrator.records import Executor, ToolCall, ToolSpec
 from orchestrator.settings import WorkerKey

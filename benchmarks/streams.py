@@ -1,11 +1,13 @@
 """Streams of one api process: ``python -m benchmarks.streams``.
 
 Plays the engine's part with its own ``Speech``: every piece of text carries the time when the model
-gave it, and readers over real sockets compare. Then streams that wait are opened by the thousand.
+gave it, and readers over real sockets compare. Then streams that wait are opened by the thousand,
+and short ones come and go.
 """
 
 import asyncio
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -15,10 +17,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx2
 
-from orchestrator.commands import CreateRun, StartTurn
+from orchestrator.commands import Cancel, ConfirmCancel, CreateRun, StartTurn
 from orchestrator.engine.speech import Speech
 from orchestrator.ids import mint
 from orchestrator.llm.protocol import TextDelta
@@ -33,9 +36,27 @@ from orchestrator.store import RunRef
 BATCH_S = 0.02
 SECONDS = 5.0
 STAMP = re.compile(rb"<(\d+\.\d+)>")
-ROWS = ((1, 1, 0.05), (100, 1, 0.1), (500, 1, 0.5), (1, 500, 0.1))
-"""Runs, readers of each, seconds between two pieces of text."""
+
+
+class Row(NamedTuple):
+    """``begin_within_s``: 0 means that all models speak in the same instant, over and over."""
+
+    runs: int
+    readers: int
+    every_s: float
+    begin_within_s: float = 0
+
+
+ROWS = (
+    Row(1, 1, 0.05),
+    Row(100, 1, 0.1, begin_within_s=2),
+    Row(500, 1, 0.5, begin_within_s=2),
+    Row(500, 1, 0.5),
+    Row(1, 500, 0.1),
+)
 HELD = (1000, 5000)
+SHORT = 20_000
+SHORT_AT_ONCE = 100
 
 
 @asynccontextmanager
@@ -76,15 +97,11 @@ async def new_run(store: ValkeyStore) -> tuple[RunRef, Speech]:
     return ref, Speech(store, run, BATCH_S)
 
 
-async def read(port: int, ref: RunRef, delays_s: list[float]) -> None:
-    """A reader that notes how old each piece of text is when it arrives."""
-    reader, writer = await connect(port, ref)
-    try:
-        while piece := await reader.read(65_536):
-            now = time.perf_counter()
-            delays_s += [now - float(stamp) for stamp in STAMP.findall(piece)]
-    finally:
-        writer.close()
+async def read(reader: asyncio.StreamReader, delays_s: list[float]) -> None:
+    """Notes how old each piece of text is when it arrives."""
+    while piece := await reader.read(65_536):
+        now = time.perf_counter()
+        delays_s += [now - float(stamp) for stamp in STAMP.findall(piece)]
 
 
 async def connect(port: int, ref: RunRef) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -96,13 +113,14 @@ async def connect(port: int, ref: RunRef) -> tuple[asyncio.StreamReader, asyncio
     return reader, writer
 
 
-async def speak(speech: Speech, every_s: float) -> int:
+async def speak(speech: Speech, row: Row) -> int:
     """A model that speaks for a while; returns how many pieces it has said."""
+    await asyncio.sleep(random.uniform(0, row.begin_within_s))  # noqa: S311
     ends_at, said = time.perf_counter() + SECONDS, 0
     while time.perf_counter() < ends_at:
         speech.hear(TextDelta(f"<{time.perf_counter()}>"))
         said += 1
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(row.every_s)
     await speech.end()
     return said
 
@@ -113,29 +131,30 @@ async def commands(store: ValkeyStore) -> int:
     return sum(map(int, re.findall(r"calls=(\d+)", info)))
 
 
-async def measure(store: ValkeyStore, port: int, runs: int, readers: int, every_s: float) -> None:
+async def measure(store: ValkeyStore, port: int, pid: int, row: Row) -> None:
     """One row: so many runs with so many readers each."""
+    runs, readers = row.runs, row.readers
     speeches = [await new_run(store) for _ in range(runs)]
+    streams = [await connect(port, ref) for ref, _ in speeches for _ in range(readers)]
     delays_s: list[float] = []
-    reading = [
-        asyncio.create_task(read(port, ref, delays_s))
-        for ref, _ in speeches
-        for _ in range(readers)
-    ]
-    await asyncio.sleep(1)
-    before = await commands(store)
-    said = sum(await asyncio.gather(*(speak(speech, every_s) for _, speech in speeches)))
+    reading = [asyncio.create_task(read(reader, delays_s)) for reader, _ in streams]
+    before, before_s = await commands(store), cpu_s(pid)
+    speaking = (speak(speech, row) for _, speech in speeches)
+    said = sum(await asyncio.gather(*speaking))
+    async with asyncio.timeout(SECONDS):
+        while len(delays_s) < said * readers:  # noqa: ASYNC110 - many tasks add to them
+            await asyncio.sleep(0.1)
     used = await commands(store) - before
-    await asyncio.sleep(1)
-    for task in reading:
+    each_us = (cpu_s(pid) - before_s) / (said * readers) * 1e6
+    for task, (_, writer) in zip(reading, streams, strict=True):
         task.cancel()
-    await asyncio.gather(*reading, return_exceptions=True)
-    assert len(delays_s) == said * readers, (len(delays_s), said * readers)
+        writer.close()
     cuts = statistics.quantiles(delays_s, n=100)
     print(
         f"{runs:>6} runs x {readers:<4} readers {said * readers / SECONDS:>8.0f} events/s"
+        f"   {'in step' if not row.begin_within_s else '':<7}"
         f"   p50 {cuts[49] * 1000:>6.1f} ms   p99 {cuts[98] * 1000:>6.1f} ms"
-        f"   {used / said:>5.1f} commands for each piece",
+        f"   {used / said:>5.1f} commands a piece   {each_us:>4.0f} us of the api's CPU an event",
         flush=True,
     )
 
@@ -156,6 +175,50 @@ async def hold(store: ValkeyStore, port: int, pid: int, count: int) -> None:
     await asyncio.sleep(2)
 
 
+async def come_and_go(store: ValkeyStore, port: int, pid: int) -> None:
+    """Short streams, a tenth of them dropped early, and what the process has left of them."""
+    await come_and_go_once(store, port)
+    await asyncio.sleep(2)
+    before_kb, before_files = memory_kb(pid), open_files(pid)
+    began = time.perf_counter()
+    for _ in range(SHORT // SHORT_AT_ONCE):
+        await come_and_go_once(store, port)
+    took_s = time.perf_counter() - began
+    await asyncio.sleep(2)
+    listeners = (await store.pipeliner.call("CLIENT", "LIST", "TYPE", "pubsub")).splitlines()
+    files, grown_kb = open_files(pid) - before_files, memory_kb(pid) - before_kb
+    print(
+        f"{SHORT:>6} short streams: {SHORT / took_s:.0f}/s; left over: {len(listeners)}"
+        f" subscription, {files} files, {grown_kb} kB",
+        flush=True,
+    )
+
+
+async def come_and_go_once(store: ValkeyStore, port: int) -> None:
+    """The readers of one run, from its begin to its end."""
+    ref, _ = await new_run(store)
+    streams = await asyncio.gather(*(connect(port, ref) for _ in range(SHORT_AT_ONCE)))
+    for _, writer in streams[::10]:
+        writer.close()
+    await change_run(store, ref, Cancel(watchdog_ms=5_000))
+    await change_run(store, ref, ConfirmCancel())
+    staying = [reader for number, (reader, _) in enumerate(streams) if number % 10]
+    await asyncio.gather(*(reader.readuntil(b"event: done") for reader in staying))
+    for _, writer in streams:
+        writer.close()
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used of the CPU."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def open_files(pid: int) -> int:
+    """How many files and sockets a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def memory_kb(pid: int) -> int:
     """What a process keeps in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -173,7 +236,8 @@ async def main() -> None:
         try:
             async with api(server.url.get_secret_value()) as (port, pid):
                 for row in ROWS:
-                    await measure(store, port, *row)
+                    await measure(store, port, pid, row)
+                await come_and_go(store, port, pid)
                 for count in HELD:
                     await hold(store, port, pid, count)
         finally:

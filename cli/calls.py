@@ -1,6 +1,7 @@
 """``runstate calls``: the tool calls of a run, and an operator's word on one of them."""
 
 import json
+import sys
 from typing import Any
 
 from cli.client import Client
@@ -18,10 +19,14 @@ async def list_calls(client: Client, run_id: str) -> None:
 
 
 async def show_call(client: Client, run_id: str, call_id: str) -> None:
-    """Prints everything about a call, the whole output included."""
+    """Prints everything about a call, the whole output included; a traceback once more in lines, on
+    stderr.
+    """
     async with client:
         call = await client.get(await _path(client, run_id, call_id))
     print(printable(json.dumps(call, indent=2, ensure_ascii=False)))
+    if "\n" in (error := call["error"] or ""):
+        print(printable(error), file=sys.stderr)
 
 
 async def act_on_call(

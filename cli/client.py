@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -11,6 +13,11 @@ import httpx2
 from cli.failure import Failure, Refusal
 
 TIMEOUT_S: Final = 30.0
+HOLD_S: Final = 20
+"""So long a read may be held; less than the time-out."""
+
+PAGE: Final = 100
+"""Objects asked for at once: as many as a list gives."""
 
 RECONNECT_AFTER_S: Final = 1.0
 RECONNECTS: Final = 30
@@ -23,12 +30,19 @@ def key_from_environment() -> str | None:
 
 
 class Client:
-    """A server by its address, with or without ``/v1`` at the end. Use it in ``async with``."""
+    """A server by its address, with or without ``/v1`` at the end. Use it in ``async with``. Of
+    certificates, those are trusted that the system trusts (``SSL_CERT_FILE``), and ``certificate``.
+    """
 
-    def __init__(self, base_url: str, key: str | None) -> None:
+    def __init__(self, base_url: str, key: str | None, certificate: Path | None = None) -> None:
         self.root_url = base_url.rstrip("/").removesuffix("/v1")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        trusted = ssl.create_default_context()
+        if certificate:
+            trusted.load_verify_locations(certificate)
+        self._http = httpx2.AsyncClient(
+            headers=headers, timeout=TIMEOUT_S, trust_env=False, verify=trusted
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,6 +62,25 @@ class Client:
     async def post(self, path: str, body: dict[str, Any]) -> Any:
         """What the server answers to POST."""
         return await self._exchange("POST", path, json=body)
+
+    async def delete(self, path: str) -> Any:
+        """What the server answers to DELETE."""
+        return await self._exchange("DELETE", path)
+
+    async def when_changed(self, path: str) -> Any:
+        """What the server answers to GET of a run once its status changes, or after a while."""
+        return await self._exchange("GET", path, headers={"Prefer": f"wait={HOLD_S}"})
+
+    async def pages(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
+        """The objects of a list, oldest first."""
+        after: dict[str, str] = {}
+        while True:
+            page = await self.get(path, order="asc", limit=PAGE, **query, **after)
+            for item in page["data"]:
+                yield item
+            if not page["has_more"]:
+                return
+            after = {"after": page["last_id"]}
 
     async def lines(self, path: str) -> AsyncIterator[str]:
         """A long answer to GET, line by line."""

@@ -8,11 +8,12 @@ from typing import Any, Final
 from cli.client import Client
 from cli.configuration import load_settings
 from cli.failure import Failure
-from cli.program import EXAMPLE_SCRIPTS
+from cli.program import EXAMPLE_APP
 from cli.stack import StackOptions, running_stack
 from cli.terminal import printable, say
-from cli.timeline import Happening, began_ms, timeline
+from cli.timeline import timeline
 from examples.quietreads.conversation import ASSISTANT, QUESTIONS
+from orchestrator.llm.routing import missing_endpoint
 from orchestrator.storage.embedded import find_free_port
 
 POLL_S: Final = 0.1
@@ -21,22 +22,24 @@ LOST: Final = ("failed", "cancelled", "expired", "incomplete")
 
 async def demo(model: str | None) -> None:
     """Plays every question, printed as it happens. ``Failure`` if a run does not complete."""
-    if model is not None and load_settings().openai_base_url is None:
-        raise Failure("--model needs an endpoint: set RUNSTATE_OPENAI_BASE_URL.")
+    if model is not None and (missing := missing_endpoint(load_settings(), model)):
+        raise Failure(missing)
     with tempfile.TemporaryDirectory(prefix="runstate-demo-") as folder:
         options = StackOptions(
-            home=Path(folder), port=find_free_port(), scripts=EXAMPLE_SCRIPTS, is_isolated=True
+            home=Path(folder), port=find_free_port(), app=EXAMPLE_APP, is_isolated=True
         )
         async with (
             running_stack(options) as stack,
             Client(stack.root_url, stack.key) as client,
         ):
+            say(f"to watch it in a browser: {stack.root_url}/ops/ui")
             await _converse(client, model)
             say("stopping and removing everything")
 
 
 async def _converse(client: Client, model: str | None) -> None:
-    assistant = await client.post("/v1/assistants", ASSISTANT)
+    assistants = [found async for found in client.pages("/v1/assistants")]
+    assistant = next(found for found in assistants if found["name"] == ASSISTANT)
     thread = await client.post("/v1/threads", {})
     path = f"/v1/threads/{thread['id']}"
     for question, scripted in QUESTIONS:
@@ -50,14 +53,14 @@ async def _converse(client: Client, model: str | None) -> None:
 
 async def _watch(client: Client, path: str, run_id: str) -> None:
     """Prints what happens to the run until it has completed."""
-    shown: set[Happening] = set()
+    shown: set[str] = set()
     said: list[str] = []
     while True:
         report = await client.get(f"/ops/runs/{run_id}")
-        for happening in timeline(report):
-            if happening not in shown:
-                print(f"  {happening.line(began_ms(report))}", flush=True)
-                shown.add(happening)
+        for line in timeline(report):
+            if line not in shown:
+                print(f"  {line}", flush=True)
+                shown.add(line)
         answers = await _answers(client, path, run_id)
         for text in answers[len(said) :]:
             print(f"quietreads  {printable(text)}", flush=True)

@@ -25,9 +25,11 @@ def _addresses(stack: Stack) -> str:
     key = "one-of-RUNSTATE_API_KEYS" if stack.key else "any"
     return f"""
   API      {stack.root_url}/v1
+  Pages    {stack.root_url}/ops/ui
   Docs     {stack.root_url}/docs
   Store    {stack.store_address}
-  Tools    {options.tools}, {options.workers} workers on each queue
+  App      {stack.app or "no app file"}
+  Tools    {options.tools or "those of the app file"}, {options.workers} workers on each queue
   Logs     {stack.folder.home / "logs"}
 
   export OPENAI_BASE_URL={stack.root_url}/v1

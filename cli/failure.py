@@ -2,7 +2,9 @@
 
 
 class Failure(Exception):
-    """One sentence for the person at the terminal. ``main`` prints it and ends with code 1."""
+    """One sentence for the person at the terminal. ``main`` prints it and ends with ``code``."""
+
+    code = 1
 
 
 class Refusal(Failure):

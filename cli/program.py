@@ -1,9 +1,10 @@
 """Our processes as programs to run: which module, for which data folder."""
 
+import asyncio
 import os
 import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 EXAMPLE_TOOLS: Final = "examples.quietreads.tools"
 EXAMPLE_SCRIPTS: Final = ROOT / "examples" / "quietreads" / "scripts"
+EXAMPLE_APP: Final = ROOT / "examples" / "quietreads" / "runstate.yaml"
 
 
 class Role(StrEnum):
@@ -43,6 +45,19 @@ def python(module: str, *args: str, mark: str | None = None) -> tuple[str, ...]:
     """
     marking = ("-X", f"runstate={mark}") if mark else ()
     return (sys.executable, "-P", *marking, "-m", module, *args)
+
+
+async def outcome(argv: Sequence[str], told: Mapping[str, str]) -> tuple[int | None, str, str]:
+    """Runs a program to its end: the exit code, and what it says on stdout and on stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        env=told,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace").strip()
 
 
 def environment(**settings: str) -> dict[str, str]:

@@ -3,17 +3,27 @@
 from typing import Any
 
 from cli.client import Client
-from cli.terminal import moment, one_line, print_table, printable
-from cli.timeline import began_ms, timeline
+from cli.terminal import duration, moment, one_line, print_table, printable
+from cli.timeline import timeline
 
 COLUMNS = ("run", "status", "created", "took", "model", "turns", "calls", "thread")
 
 
-async def list_runs(client: Client, limit: int) -> None:
-    """Prints the newest runs, one line each."""
+async def list_runs(client: Client, limit: int, status: str | None, thread: str | None) -> None:
+    """Prints the newest runs, one line each: all, or those of a status or a thread."""
+    filters = {"status": status, "thread_id": thread}
+    wanted = {name: value for name, value in filters.items() if value}
     async with client:
-        answer = await client.get("/ops/runs", limit=limit)
+        answer = await client.get("/ops/runs", limit=limit, **wanted)
     print_table(COLUMNS, [_row(run) for run in answer["data"]])
+
+
+async def say_why(client: Client, run_id: str) -> None:
+    """Prints how the run is, and why."""
+    async with client:
+        report = await client.get(f"/ops/runs/{run_id}")
+    status = _status(report["run"]["status"], report["internal_status"])
+    print(f"{status}: {printable(report['why'])}")
 
 
 async def show_run(client: Client, run_id: str) -> None:
@@ -28,24 +38,22 @@ async def show_run(client: Client, run_id: str) -> None:
     print(f"created  {moment(run['created_at'])}")
     if run["expires_at"] is not None:
         print(f"expires  {moment(run['expires_at'])}")
-    if run["last_error"]:
-        print(f"error    {run['last_error']['code']}: {printable(run['last_error']['message'])}")
-    if run["usage"]:
-        print(f"tokens   {run['usage']['prompt_tokens']} + {run['usage']['completion_tokens']}")
-    for queue in report["unserved"]:
-        print(f"waits    for a worker: none that is alive serves the queue {queue}")
+    print(f"why      {printable(report['why'])}")
+    if usage := run["usage"]:
+        cost = "" if usage["cost_usd"] is None else f", ${usage['cost_usd']:.6f}"
+        print(f"tokens   {usage['prompt_tokens']} + {usage['completion_tokens']}{cost}")
     print()
-    for happening in timeline(report):
-        print(happening.line(began_ms(report)))
+    for line in timeline(report):
+        print(line)
 
 
 def _row(run: dict[str, Any]) -> tuple[str, ...]:
-    ended_at, calls = run["ended_at"], run["calls"]
+    took_ms, calls = run["took_ms"], run["calls"]
     return (
         run["id"],
         _status(run["status"], run["internal_status"]),
         moment(run["created_at"]),
-        "-" if ended_at is None else f"{ended_at - run['created_at']} s",
+        duration(None if took_ms is None else took_ms / 1000),
         one_line(run["model"], 40),
         str(run["turns"]),
         f"{calls['settled']}/{calls['settled'] + calls['open']}",

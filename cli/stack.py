@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from cli.client import Client
-from cli.configuration import load_settings
+from cli.configuration import check_app, load_settings
 from cli.failure import Failure
 from cli.folder import DataFolder
 from cli.leftovers import stop_leftovers
-from cli.program import EXAMPLE_SCRIPTS, EXAMPLE_TOOLS, Program, Role, environment, python
+from cli.program import EXAMPLE_APP, EXAMPLE_SCRIPTS, Program, Role, environment, python
 from cli.store_keeper import StoreKeeper
 from cli.supervisor import Supervisor
 from cli.terminal import say
@@ -30,7 +30,7 @@ GRACE_MARGIN_S: Final = 2.0  # the processes' own grace ends first
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """What ``runstate dev`` was told. ``run_ttl_s`` and ``scripts``: None leaves the default.
+    """What ``runstate dev`` was told. None leaves the default; that of ``tools``: the app file's.
 
     ``is_isolated``: a store of its own, even if the settings name one.
     """
@@ -38,7 +38,8 @@ class StackOptions:
     home: Path
     port: int
     workers: int = 2
-    tools: str = EXAMPLE_TOOLS
+    app: Path | None = None
+    tools: str | None = None
     scripts: Path | None = None
     run_ttl_s: float | None = None
     not_restarted: frozenset[Role] = frozenset()
@@ -51,12 +52,14 @@ class Stack:
     def __init__(self, options: StackOptions, settings: Settings) -> None:
         self.options = options
         self.folder = DataFolder(options.home.resolve())
-        self.root_url = f"http://{_local(settings.host)}:{options.port}"
+        scheme = "https" if settings.tls_certificate else "http"
+        self.root_url = f"{scheme}://{_local(settings.host)}:{options.port}"
         self.store_address = "the server of RUNSTATE_REDIS_URL"
         self.supervisor = Supervisor(self._write_processes, say)
         keys = settings.api_keys
-        self.key = keys[0].get_secret_value() if keys else None
+        self.key = keys[0].secret.get_secret_value() if keys else None
         self._settings = settings
+        self.app = _app_of(options, settings)
         self._store = StoreKeeper(
             self.folder.store,
             self._write_processes,
@@ -71,6 +74,9 @@ class Stack:
         _refuse_busy_port(self._settings.host, self.options.port)
         say(f"starting in {self.folder.home}")
         told = self._environment()
+        if self.app is not None:
+            say(f"the app file is {self.app}")
+            await check_app(self.app, told)
         if self.options.is_isolated or "redis_url" not in self._settings.model_fields_set:
             server = await self._store.start()
             self.store_address = server.address
@@ -88,13 +94,15 @@ class Stack:
     def _environment(self) -> dict[str, str]:
         options = self.options
         told = environment(RUNSTATE_PORT=str(options.port))
+        if self.app is not None:
+            told["RUNSTATE_APP_FILE"] = str(self.app.resolve())
         if options.is_isolated:
             told.pop("RUNSTATE_QUEUE_URL", None)
         if options.run_ttl_s is not None:
             told["RUNSTATE_RUN_TTL_S"] = str(options.run_ttl_s)
         if options.scripts is not None:
             told["RUNSTATE_SCRIPTS_DIR"] = str(options.scripts.resolve())
-        elif self._settings.scripts_dir is None:
+        elif self.app is None and self._settings.scripts_dir is None:
             told["RUNSTATE_SCRIPTS_DIR"] = str(EXAMPLE_SCRIPTS)
         return told
 
@@ -117,7 +125,8 @@ class Stack:
     async def _wait_until_ready(self, queues: list[str]) -> None:
         """Ready: the API says so, and every queue has all its workers."""
         give_up_at = time.monotonic() + READY_TIMEOUT_S
-        async with Client(self.root_url, self.key) as client:
+        certificate = self._settings.tls_certificate
+        async with Client(self.root_url, self.key, certificate) as client:
             while missing := await self._what_is_missing(client, queues):
                 self._refuse_deaths()
                 if time.monotonic() > give_up_at:
@@ -165,6 +174,14 @@ async def running_stack(options: StackOptions) -> AsyncIterator[Stack]:
             yield stack
         finally:
             await stack.stop()
+
+
+def _app_of(options: StackOptions, settings: Settings) -> Path | None:
+    """What was asked for, or lies here; without anything of the user's, the example."""
+    if app := options.app or settings.app_file:
+        return app
+    here = Path("runstate.yaml")
+    return here if here.is_file() else None if options.tools else EXAMPLE_APP
 
 
 def _local(host: str) -> str:

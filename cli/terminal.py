@@ -1,14 +1,20 @@
 """What reaches the terminal: columns, and texts of strangers without control characters."""
 
+import asyncio
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, Literal
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
+
+from orchestrator.story.words import duration, one_line, printable
+
+__all__ = ["counted", "duration", "moment", "one_line", "print_table", "printable", "say"]
 
 PIPE_WIDTH: Final = 240  # into a pipe or file, no id is cut
 
@@ -19,25 +25,29 @@ def say(text: str, name: str = "runstate") -> None:
         print(f"{name:<18} | {text}", file=sys.stderr, flush=True)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under their titles, one line each."""
+@contextmanager
+def counted(tasks: Sequence[asyncio.Task[Any]], what: str) -> Iterator[None]:
+    """Shows on stderr how many of the tasks are done, if that is a terminal."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(what, total=len(tasks))
+        for task in tasks:
+            task.add_done_callback(lambda _: progress.advance(bar))
+        yield
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], wrapped: int = 0) -> None:
+    """Rows under their titles, one line each. In a narrow terminal all columns are cut, or only the
+    first ones are ``wrapped``.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column.upper(), no_wrap=True)
+    for place, column in enumerate(columns):
+        is_wrapped = place < wrapped
+        overflow: Literal["fold", "ellipsis"] = "fold" if is_wrapped else "ellipsis"
+        table.add_column(column.upper(), no_wrap=not is_wrapped, overflow=overflow)
     for row in rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
-
-
-def one_line(text: str, limit: int = 120) -> str:
-    """The beginning of a text on one line; what a terminal would obey is left out."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def printable(text: str) -> str:
-    """The text without control characters; line ends stay."""
-    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
 def moment(epoch_s: int | None) -> str:
@@ -45,12 +55,3 @@ def moment(epoch_s: int | None) -> str:
     if epoch_s is None:
         return "-"
     return datetime.fromtimestamp(epoch_s, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def duration(seconds: float | None) -> str:
-    """``8 ms``, ``3.2 s``, ``12 min``; nothing is a dash."""
-    if seconds is None:
-        return "-"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

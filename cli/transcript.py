@@ -32,6 +32,14 @@ def head(turn: dict[str, Any]) -> Iterator[str]:
         yield f"left out  {ranges(spans)} by {rule}"
     if turn["counted_tokens"] is not None:
         yield f"counted   {turn['counted_tokens']} tokens of {turn['limit_tokens']}"
+    if uses := turn["server_uses"]:
+        yield f"used      {', '.join(f'{name} {count}' for name, count in uses.items())} before"
+    for tried in turn["compactions"]:
+        place = f"summary at {tried['seq']}" if tried["failure"] is None else "no summary"
+        why = f": {printable(tried['failure'])}" if tried["failure"] else ""
+        yield f"compacted {ranges(tried['replaced'])}, {place}{why}{_tokens(tried['usage'])}"
+    for field in turn["without"]:
+        yield f"without   {field}, which the model refuses"
     for failure in turn["failures"]:
         yield f"failed    {printable(failure)}"
     yield f"took      {turn['latency_ms']} ms, ended with {turn['stop'] or 'no answer'}"
@@ -40,6 +48,10 @@ def head(turn: dict[str, Any]) -> Iterator[str]:
         cost = "an unknown price" if turn["cost_usd"] is None else f"${turn['cost_usd']:.6f}"
         tokens = f"{usage['prompt_tokens']} + {usage['completion_tokens']}"
         yield f"tokens    {tokens}{cached}, at {cost}"
+
+
+def _tokens(usage: dict[str, int] | None) -> str:
+    return f", {usage['prompt_tokens']} + {usage['completion_tokens']} tokens" if usage else ""
 
 
 def body(turn: dict[str, Any]) -> list[str]:

@@ -51,7 +51,10 @@ class Story:
 
 
 def _text(delta: dict[str, Any]) -> str:
-    return "".join(part["text"].get("value", "") for part in delta["delta"]["content"])
+    return "".join(
+        part["refusal"] if "refusal" in part else part["text"].get("value", "")
+        for part in delta["delta"]["content"]
+    )
 
 
 def _lines(name: str, document: dict[str, Any]) -> Iterator[tuple[str, str]]:

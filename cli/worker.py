@@ -5,24 +5,28 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cli.configuration import load_settings
+from cli.configuration import check_app, load_settings
 from cli.failure import Failure
-from cli.program import Program, Role, environment, python
+from cli.program import Program, Role, environment, outcome, python
 from cli.supervisor import Supervisor
 from cli.terminal import say
 
 
-async def run_workers(tools: str, count: int, concurrency: int | None) -> None:
+async def run_workers(tools: str | None, count: int, concurrency: int | None) -> None:
     """Keeps ``count`` workers on every queue of the tools until it is cancelled.
 
     ``concurrency``: calls of async tools that each process has at once, if not as the settings say.
     Then each worker finishes the call it has, however long that takes; cancelled again, it stops.
     """
-    load_settings()  # says in one sentence what is wrong with them
+    settings = load_settings()
     told = environment()
+    if settings.app_file is not None:
+        await check_app(settings.app_file, told)
     if concurrency is not None:
         told["RUNSTATE_INLINE_CONCURRENCY"] = str(concurrency)
     queues = await find_queues(tools, told)
+    if not queues:
+        raise Failure("There is nothing to serve: give --tools, or tool_modules in the app file.")
     supervisor = Supervisor(on_change=_nothing, say=say)
     supervisor.start(worker_programs(tools, queues, count, told))
     try:
@@ -31,30 +35,26 @@ async def run_workers(tools: str, count: int, concurrency: int | None) -> None:
         await supervisor.stop(grace_s=None)
 
 
-async def find_queues(tools: str, told: Mapping[str, str]) -> list[str]:
-    """The queues that the tools of this module are on. ``Failure`` if it cannot be imported."""
+async def find_queues(tools: str | None, told: Mapping[str, str]) -> list[str]:
+    """The queues that the tools of this module, or of the app file, are on. ``Failure`` if they
+    cannot be imported.
+    """
     queues: list[str] = await ask_about(tools, "--print-queues", told)
     return queues
 
 
-async def ask_about(tools: str, question: str, told: Mapping[str, str]) -> Any:
-    """What a worker says of the tools of this module. ``Failure`` if it cannot be imported."""
-    process = await asyncio.create_subprocess_exec(
-        *python("workers", "--tools", tools, question),
-        env=told,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    if process.returncode != 0:
-        lines = err.decode(errors="replace").strip().splitlines() or ["it does not say why"]
-        raise Failure(f"The tools of {tools} cannot be used: {lines[-1]}")
+async def ask_about(tools: str | None, question: str, told: Mapping[str, str]) -> Any:
+    """What a worker says of its tools. ``Failure`` if they cannot be imported."""
+    code, out, err = await outcome(python("workers", *_named(tools), question), told)
+    if code != 0:
+        lines = err.splitlines() or ["it does not say why"]
+        of = f" of {tools}" if tools else ""
+        raise Failure(f"The tools{of} cannot be used: {lines[-1]}")
     return json.loads(out)
 
 
 def worker_programs(
-    tools: str,
+    tools: str | None,
     queues: Sequence[str],
     count: int,
     told: Mapping[str, str],
@@ -65,12 +65,16 @@ def worker_programs(
         Program(
             Role.WORKER,
             f"worker {queue} {number}",
-            python("workers", "--tools", tools, "--queue", queue, mark=mark),
+            python("workers", *_named(tools), "--queue", queue, mark=mark),
             told,
         )
         for queue in queues
         for number in range(1, count + 1)
     ]
+
+
+def _named(tools: str | None) -> tuple[str, ...]:
+    return ("--tools", tools) if tools else ()
 
 
 def _nothing() -> None:

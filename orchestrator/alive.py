@@ -10,6 +10,8 @@ import socket
 import sys
 from typing import Literal
 
+from orchestrator.entry import settings_or_exit
+from orchestrator.errors import StoreMismatch, StoreUnavailable
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import open_store
 
@@ -28,7 +30,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.alive", description=__doc__)
     parser.add_argument("kind", choices=["engine", "worker"])
     kind = parser.parse_args().kind
-    if not asyncio.run(is_alive(Settings(), kind, socket.gethostname())):
+    try:
+        is_there = asyncio.run(is_alive(settings_or_exit(), kind, socket.gethostname()))
+    except (StoreMismatch, StoreUnavailable) as error:
+        sys.exit(str(error))
+    if not is_there:
         sys.exit(f"The store has no heartbeat of a {kind} on this host.")
 
 

@@ -9,7 +9,19 @@ from enum import StrEnum
 from typing import Literal
 
 from orchestrator.errors import LastErrorCode
-from orchestrator.records import CallState, Json, Message, Metadata, RunSpec, ToolSpec, Usage
+from orchestrator.records import (
+    CallState,
+    Entry,
+    Firing,
+    Guarded,
+    Json,
+    Message,
+    Metadata,
+    RunSpec,
+    Spans,
+    ToolSpec,
+    Usage,
+)
 from orchestrator.turn_record import TurnRecord
 
 
@@ -62,7 +74,9 @@ class ImportMessage:
 
 @dataclass(frozen=True, slots=True)
 class CreateRun:
-    """A client starts a run. ``watchdog_ms``: see ``Cancel``."""
+    """A client starts a run. ``watchdog_ms``: see ``Cancel``. ``past``: entries of another thread,
+    in their places there, with which a new one begins.
+    """
 
     run_id: str
     spec: RunSpec
@@ -71,6 +85,7 @@ class CreateRun:
     additional_messages: tuple[NewMessage, ...] = ()
     if_busy: IfBusy = IfBusy.REJECT
     watchdog_ms: int = 0
+    past: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,22 @@ class StartTurn:
 
     engine: str
     lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyGuards:
+    """Guardrails have looked at what is before ``until_seq``, and before any model was shown it.
+
+    ``guarded`` get their places from us. A ``refusal`` is said to the client and ends the run.
+    """
+
+    generation: int
+    until_seq: int
+    guarded: tuple[Guarded, ...]
+    firings: tuple[Firing, ...]
+    message_id: str
+    step_id: str
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,18 @@ class OpenCalls:
     step_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Older entries are summarised before the model is asked. ``replaces``: their places; ``text``
+    is ``None`` if the attempt came to nothing; its ``usage`` was paid for all the same.
+    """
+
+    generation: int
+    text: str | None
+    replaces: Spans
+    usage: Usage | None
+
+
 class Stop(StrEnum):
     """Why the model stopped speaking."""
 
@@ -110,7 +153,8 @@ class Stop(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
     """A call that the model asked for. ``refusal`` is set by the shell's check of the arguments:
-    the text that the model is answered with instead of a tool's output.
+    the text that the model is answered with instead of a tool's output. ``asked_arguments``: the
+    model's own, where a guardrail has put others in their place.
     """
 
     call_id: str
@@ -118,6 +162,7 @@ class ProposedCall:
     arguments: str
     provider_id: str | None = None
     refusal: str | None = None
+    asked_arguments: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +171,8 @@ class TurnResult:
 
     ``failed_attempts``: model calls of this turn that failed before this one succeeded. The ids of
     a message or step that was opened before are not used. ``counted_tokens``: what the prompt
-    weighs by our own count.
+    weighs by our own count. ``server_uses``: how often the provider's own tools have run in it;
+    ``blocks``: see ``CallRound``.
     """
 
     generation: int
@@ -140,7 +186,10 @@ class TurnResult:
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
     failed_attempts: int = 0
     refusal: str | None = None
+    firings: tuple[Firing, ...] = ()
     counted_tokens: int | None = None
+    server_uses: Mapping[str, int] = field(default_factory=dict)
+    blocks: tuple[Json, ...] = ()
     record: TurnRecord | None = None
 
 
@@ -161,6 +210,7 @@ class RunOut:
 
     generation: int
     message: str
+    record: TurnRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +222,7 @@ class RequeueTurn:
 
     generation: int
     failed_attempts: int = 0
+    record: TurnRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +359,14 @@ class TimeOutApproval:
 
 @dataclass(frozen=True, slots=True)
 class ResolveCall:
-    """An operator answers an open call of any kind with this text, and says how it ended."""
+    """An operator answers an open call of any kind with this text, and says how it ended.
+    ``arguments``: those that the answer belongs to, if not the model's.
+    """
 
     call_id: str
     text: str
     state: Literal[CallState.SUCCEEDED, CallState.FAILED, CallState.CANCELLED] = CallState.SUCCEEDED
+    arguments: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +406,10 @@ Command = (
     | DeleteThread
     | CreateRun
     | StartTurn
+    | ApplyGuards
     | OpenMessage
     | OpenCalls
+    | Compact
     | TurnResult
     | TurnFailed
     | RunOut

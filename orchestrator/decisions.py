@@ -16,6 +16,7 @@ from orchestrator.records import (
     Run,
     RunSpec,
     Step,
+    Tally,
     ToolCall,
 )
 from orchestrator.turn_record import TurnRecord
@@ -35,6 +36,8 @@ class EventType(StrEnum):
     RUN_INCOMPLETE = "run.incomplete"
     RUN_EXPIRED = "run.expired"
     TURN_LOST = "turn.lost"
+    TURN_COMPACTED = "turn.compacted"
+    GUARD_FIRED = "guard.fired"
     STEP_CREATED = "step.created"
     STEP_DELTA = "step.delta"
     STEP_COMPLETED = "step.completed"
@@ -61,7 +64,8 @@ class Event(Record):
     """One line of a run's log: what happened, when, and the documents as they were after it.
 
     ``status`` is the run's own, ``public_status`` what clients were shown. ``delta`` is a piece of
-    what the model says: ``{"message_id": "msg_1", "text": "Hel", "is_first": true}``, or of a call:
+    what the model says: ``{"message_id": "msg_1", "text": "Hel", "is_first": true}``, a refusal:
+    ``{"message_id": "msg_1", "index": 0, "refusal": "No."}``, or of a call:
     ``{"step_id": "step_1", "index": 0, "call_id": "call_1", "name": "add", "arguments": ""}``,
     where only the first piece of a call has its id and name.
     """
@@ -191,6 +195,16 @@ class KeepTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class CountUsage:
+    """Add to the sums of this tenant and model: to those of the day, and to those of all time."""
+
+    tenant: str
+    model: str
+    at_ms: int
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
 class RetireLog:
     """The run's log is complete: it may go when its retention is over."""
 
@@ -206,6 +220,7 @@ Effect = (
     | StopCall
     | KeepOutput
     | KeepTurn
+    | CountUsage
     | RetireLog
 )
 

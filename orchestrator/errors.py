@@ -11,6 +11,7 @@ RunstateError
 │   │   └── TooManyWaiting       … and as much waits for it to end as may
 │   ├── NotAcceptingOutputs      the run does not wait for outputs of the client
 │   ├── CannotCancel             the run has ended, or is being cancelled already
+│   ├── CannotReplay             the run has not ended, or not all that it was shown is there
 │   ├── StaleTurn                another engine has the turn, or the run went on without it
 │   ├── CallNotOpen              the tool call cannot be claimed or answered any more
 │   └── IllegalTransition        the table in states.py has no such edge (a bug, if it gets out)
@@ -130,6 +131,17 @@ class CannotCancel(NotNow):
         super().__init__(f"{run_id} is {status} and cannot be cancelled.")
         self.run_id = run_id
         self.status = status
+
+
+class CannotReplay(NotNow):
+    """The run cannot be played again; ``reason`` says why."""
+
+    code = "cannot_replay"
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"{run_id} cannot be replayed: {reason}.")
+        self.run_id = run_id
+        self.reason = reason
 
 
 class StaleTurn(NotNow):

@@ -33,7 +33,7 @@ def configure_logs(settings: Settings) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(settings.log_level.upper())
+    root.setLevel(settings.log_level)
     for noisy in ("httpx2", "httpcore2", "openai", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 

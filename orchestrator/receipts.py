@@ -18,13 +18,13 @@ from orchestrator.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a client's request. ``fingerprint`` tells its body, ``ttl_ms`` how long its
-    receipt is kept.
+    """One try of a client's request. ``ttl_ms`` is how long its receipt is kept; ``key`` is what
+    the client calls the request, if no other request of his may be called so.
     """
 
     name: str
-    fingerprint: str
     ttl_ms: int
+    key: str = ""
     is_named: bool = False
     is_repetition: bool = False
 
@@ -32,7 +32,6 @@ class Attempt:
 class Receipt(Record):
     """A request was carried out; ``made`` is the id of what it made, if it made something."""
 
-    fingerprint: str
     made: str
     made_ms: int
     by_repetition: bool = False
@@ -57,19 +56,20 @@ class Remember:
 
 
 def find_answer(attempt: Attempt, filed: Filed, at_first: Filed) -> Receipt | None:
-    """The receipt that answers this try, if there is one; ``at_first`` was filed when it began.
-
-    Raises ``InvalidValue`` if the name was given to another request before.
-    """
+    """The receipt that answers this try, if there is one; ``at_first`` was filed when it began."""
     receipt = filed.receipt
     if receipt is None:
         return None
-    if receipt.fingerprint != attempt.fingerprint:
+    was_overtaken = receipt.by_repetition and filed.revision != at_first.revision
+    return receipt if attempt.is_named or attempt.is_repetition or was_overtaken else None
+
+
+def refuse_other_use(attempt: Attempt, claimed_by: str) -> None:
+    """Raises ``InvalidValue`` if the key was given to another request before."""
+    if claimed_by != attempt.name:
         raise InvalidValue(
-            "This Idempotency-Key was used before, with another body. Use a new key for every"
-            " request, and the same one only to repeat it.",
+            "This Idempotency-Key was used before, with another body or for another URL. Use a new"
+            " key for every request, and the same one only to repeat it.",
             "Idempotency-Key",
             "idempotency_key_reused",
         )
-    was_overtaken = receipt.by_repetition and filed.revision != at_first.revision
-    return receipt if attempt.is_named or attempt.is_repetition or was_overtaken else None

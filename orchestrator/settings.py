@@ -1,27 +1,36 @@
 """The only reader of the environment. Each entry point builds one ``Settings`` and passes it down.
 
-Every variable is named ``RUNSTATE_`` plus the field's name in capitals. The table in the README is
-made from the descriptions here.
+Every variable is named ``RUNSTATE_`` plus the field's name in capitals. What the app file says of a
+setting counts where the environment says nothing. The table in docs/production.md is made from the
+descriptions here.
 """
 
 import os
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    FilePath,
     SecretStr,
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from orchestrator.commands import IfBusy
-from orchestrator.records import Price
+from orchestrator.records import DEFAULT_TENANT, Price
 
 
 class ModelRoute(BaseModel):
@@ -38,7 +47,7 @@ class ModelRoute(BaseModel):
 
     api: Literal["openai", "anthropic", "scripted"]
     base_url: str | None = None
-    key_variable: str | None = None
+    key_variable: str | None = Field(None, pattern=r"^[A-Za-z_]\w*$")
     model: str | None = None
     context_tokens: int | None = Field(None, ge=1)
     max_output_tokens: int = Field(8_192, ge=1)
@@ -58,6 +67,30 @@ Routes = Annotated[tuple[ModelRoute, ...], BeforeValidator(_listed), Field(min_l
 """One route, or several: the following ones are asked when the one before has failed."""
 
 
+_NAMED_KEY = re.compile(r"([\w.-]{1,64})=(.*[^=].*)", re.ASCII)
+"""A tenant and its key. What only ends in ``=`` is a key in base64, without a name."""
+
+
+def _known_scheme(url: SecretStr) -> SecretStr:
+    if not url.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("a URL of redis://, rediss:// or unix:// is wanted")
+    return url
+
+
+StoreUrl = Annotated[SecretStr, AfterValidator(_known_scheme)]
+
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)]
+
+
+class ApiKey(BaseModel):
+    """A key of clients, and the tenant whose usage is counted under it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secret: SecretStr
+    tenant: str = DEFAULT_TENANT
+
+
 class WorkerKey(BaseModel):
     """A key of workers without a store, and the tools that it is good for (``*``: all)."""
 
@@ -75,14 +108,22 @@ class Settings(BaseSettings):
     """What an operator may decide. Names end in their unit; defaults suit one small machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix="RUNSTATE_", frozen=True, extra="ignore", hide_input_in_errors=True
+        env_prefix="RUNSTATE_",
+        env_ignore_empty=True,
+        allow_inf_nan=False,
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,
     )
 
-    redis_url: SecretStr = Field(
+    app_file: Path | None = Field(
+        None, description="The application's own file, `runstate.yaml` (docs/app-file.md)."
+    )
+    redis_url: StoreUrl = Field(
         SecretStr("redis://127.0.0.1:6379/0"),
         description="The state store: Valkey 7.2 or newer, or Redis 7.0 or newer.",
     )
-    queue_url: SecretStr | None = Field(
+    queue_url: StoreUrl | None = Field(
         None, description="The server of the RQ queues. Default: the state store."
     )
     key_prefix: str = Field("rs", description="What every key of the state begins with.")
@@ -91,9 +132,16 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="The address that the API listens on.")
     port: int = Field(8010, ge=0, le=65535, description="The port that the API listens on.")
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+    tls_certificate: FilePath | None = Field(
+        None, description="The PEM file of a certificate: the API serves https with it."
+    )
+    tls_key: FilePath | None = Field(
+        None, description="The PEM file of its key, if that is not in the same file."
+    )
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = Field(
         (),
-        description="Keys of clients, with commas between. Without any, only loopback is served.",
+        description="Keys of clients, with commas between, each with or without the name of its"
+        " tenant: `library=KEY`. Without any, only loopback is served.",
     )
     worker_keys: Annotated[tuple[WorkerKey, ...], NoDecode] = Field(
         (),
@@ -109,7 +157,10 @@ class Settings(BaseSettings):
         None, description="That worker's key: one of the API's `RUNSTATE_WORKER_KEYS`."
     )
     replay_window_s: float = Field(
-        60.0, gt=0, description="An SDK's repetition of a request is known for so many seconds."
+        60.0,
+        gt=0,
+        description="An SDK's repetition of a request is known for so many seconds; where a thread"
+        " is meant, for ten minutes more, and a deletion for a day.",
     )
     idempotency_ttl_s: float = Field(
         86_400.0, gt=0, description="An Idempotency-Key is remembered for so many seconds."
@@ -211,14 +262,22 @@ class Settings(BaseSettings):
     tool_retention_s: int = Field(
         86_400, ge=1, description="A tool whose workers are silent that long is the client's again."
     )
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
+    log_level: LogLevel = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
     log_json: bool = Field(False, description="Logs as JSON lines.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], *sources: Any, **named: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """As ever, and the app file last."""
+        known = super().settings_customise_sources(settings_cls, *sources, **named)
+        return (*known, _AppFileSource(settings_cls))
 
     @field_validator("api_keys", mode="before")
     @classmethod
     def _split_keys(cls, value: object) -> object:
         if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
+            return tuple(_named(part.strip()) for part in value.split(",") if part.strip())
         return value
 
     @field_validator("worker_keys", mode="before")
@@ -261,3 +320,26 @@ class Settings(BaseSettings):
     def effective_queue_url(self) -> SecretStr:
         """Where RQ's queues are."""
         return self.queue_url or self.redis_url
+
+
+class _AppFileSource(PydanticBaseSettingsSource):
+    """What the app file says where nothing else does. Raises ``AppFileInvalid``."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: all of them come at once."""
+        raise NotImplementedError
+
+    def __call__(self) -> dict[str, Any]:
+        from orchestrator.app_file.reader import read_app_file  # which needs the classes here
+
+        known = self.current_state
+        if not known.get("app_file"):
+            return {}
+        path = Path(known["app_file"])
+        values = read_app_file(path).settings(path.parent)
+        return {name: value for name, value in values.items() if name not in known}
+
+
+def _named(text: str) -> dict[str, str]:
+    named = _NAMED_KEY.fullmatch(text)
+    return {"tenant": named[1], "secret": named[2]} if named else {"secret": text}

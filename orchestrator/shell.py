@@ -7,18 +7,15 @@ time. A stale revision means: load again and decide again.
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from orchestrator.commands import Command, DeleteThread, Expire
 from orchestrator.decide import decide
+from orchestrator.decisions import Decision
 from orchestrator.errors import NotFound, NotNow, StaleRevision
 from orchestrator.receipts import Attempt
-from orchestrator.records import Aggregate, Assistant, Thread
-from orchestrator.repetition import Tries, made_by, tries_of_new_thread
+from orchestrator.records import Aggregate, Thread
+from orchestrator.repetition import ATTEMPTS, Tries, made_by, tries_of_new_thread
 from orchestrator.store import Loaded, RunRef, RunView, Store
-
-ATTEMPTS: Final = 100
-"""Each lost race means that somebody else made progress, so this many in a row is a fault."""
 
 
 async def change_run(
@@ -51,29 +48,19 @@ async def create_thread(
     return await _change(store, lambda: store.fresh(thread), command, tries)
 
 
-async def create_assistant(store: Store, assistant: Assistant, attempt: Attempt | None) -> None:
-    """Write a new assistant."""
-    if attempt is None:
-        await store.put_assistant(assistant, is_new=True)
-        return
-    tries = Tries(store, attempt, assistant.id)
-    for _ in range(ATTEMPTS):
-        await tries.look()
-        with suppress(StaleRevision):
-            remember = tries.remember(assistant.created_ms)
-            await store.put_assistant(assistant, is_new=True, remember=remember)
-            return
-    raise StaleRevision(assistant.id)
-
-
-async def delete_thread(store: Store, thread_id: str) -> None:
+async def delete_thread(store: Store, thread_id: str, attempt: Attempt | None = None) -> None:
     """End the runs of a thread, one commit for each, and with the last of them the thread. Whoever
     finds its timer removes what is left. Raises ``NotFound``.
     """
-    await store.load(thread_id)
+
+    def load() -> Awaitable[Loaded]:
+        return store.load_active(thread_id)
+
+    tries = Tries(store, attempt, "", thread_id) if attempt else None
+    left = (await (tries.look_and(load) if tries else load())).aggregate
     with suppress(NotFound):  # it is gone: by us, or by somebody else as well
-        while True:
-            await change_thread(store, thread_id, DeleteThread())
+        while not left.thread.is_deleted:
+            left = await _change(store, load, DeleteThread(), tries)
 
 
 async def view_run(store: Store, ref: RunRef) -> RunView:
@@ -108,7 +95,7 @@ async def _change(
             return loaded.aggregate
         try:
             decision = decide(loaded.aggregate, step, loaded.now_ms)
-            if tries and step is command:
+            if tries and step is command and _is_whole(command, decision):
                 decision = replace(decision, remember=tries.remember(loaded.now_ms))
             if decision.aggregate is not loaded.aggregate or loaded.thread_revision == 0:
                 await store.commit(loaded, decision)
@@ -121,6 +108,11 @@ async def _change(
         if step is command:
             return decision.aggregate
     raise StaleRevision(loaded.aggregate.thread.id)
+
+
+def _is_whole(command: Command, decision: Decision) -> bool:
+    """Whether the request is carried out by this: a thread is deleted in several commits."""
+    return not isinstance(command, DeleteThread) or decision.aggregate.thread.is_deleted
 
 
 def _is_due(loaded: Loaded) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
 from orchestrator.decisions import Decision, Event, SendCall, StopCall, TimerKey
-from orchestrator.errors import Kind
 from orchestrator.receipts import Filed, Remember
 from orchestrator.records import (
     Aggregate,
@@ -20,10 +19,12 @@ from orchestrator.records import (
     Run,
     RunSpec,
     Step,
+    Tally,
     Thread,
     ToolCall,
     ToolSpec,
 )
+from orchestrator.states import RunStatus
 from orchestrator.turn_record import TurnRecord
 
 T = TypeVar("T")
@@ -136,6 +137,26 @@ class Presence:
     info: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """What a tenant used of a model on a day of UTC (``2026-11-30``); ``None``: of all time."""
+
+    day: str | None
+    tenant: str
+    model: str
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How many runs are under way, by the status that clients see, and how many timers should have
+    been found by an engine and were not.
+    """
+
+    active: Mapping[RunStatus, int]
+    overdue_timers: int
+
+
 class Store(Protocol):
     """See the module's docstring. "One round trip" counts a pipeline as one."""
 
@@ -182,8 +203,8 @@ class Store(Protocol):
         """Runs of a thread by creation."""
         ...
 
-    async def recent_runs(self, limit: int) -> tuple[RunView, ...]:
-        """The newest runs of all threads, newest first (for operators)."""
+    async def recent_runs(self, query: PageQuery) -> Page[RunView]:
+        """Runs of all threads by creation (for operators)."""
         ...
 
     async def find_run(self, run_id: str) -> RunRef:
@@ -207,9 +228,22 @@ class Store(Protocol):
         ...
 
     async def read_events(
-        self, ref: RunRef, after: str = "0", limit: int | None = None
+        self, ref: RunRef, after: str = "0", limit: int | None = None, *, has_deltas: bool = True
     ) -> tuple[tuple[str, Event], ...]:
-        """The run's log after an event id, oldest first, with ids; at most ``limit`` events."""
+        """The run's log after an event id, oldest first, with ids; at most ``limit`` events.
+
+        ``has_deltas`` false: without the pieces of what the model said, most of a long log.
+        """
+        ...
+
+    async def read_usage(self, days: Sequence[str] | None = None) -> tuple[UsageLine, ...]:
+        """What was used on these days (kept for 400), or of all time, in order of day, tenant and
+        model.
+        """
+        ...
+
+    async def census(self) -> Census:
+        """What is under way, in numbers."""
         ...
 
     # -- threads and messages ---------------------------------------------------------------------
@@ -218,8 +252,12 @@ class Store(Protocol):
         """Threads by creation."""
         ...
 
-    async def modify_thread(self, thread_id: str, changes: Mapping[str, object]) -> Thread:
-        """Replace ``metadata`` and/or ``tool_resources``."""
+    async def modify_thread(
+        self, thread_id: str, changes: Mapping[str, object], remember: Remember | None = None
+    ) -> Thread:
+        """Replace ``metadata`` and/or ``tool_resources``. Raises, as all that take a receipt to
+        write, ``StaleRevision`` when something else was filed under its name.
+        """
         ...
 
     async def clear_thread(self, thread_id: str) -> None:
@@ -237,12 +275,18 @@ class Store(Protocol):
         ...
 
     async def modify_message(
-        self, thread_id: str, message_id: str, changes: Mapping[str, object]
+        self,
+        thread_id: str,
+        message_id: str,
+        changes: Mapping[str, object],
+        remember: Remember | None = None,
     ) -> Message:
         """Replace ``metadata``."""
         ...
 
-    async def delete_message(self, thread_id: str, message_id: str) -> None:
+    async def delete_message(
+        self, thread_id: str, message_id: str, remember: Remember | None = None
+    ) -> None:
         """Take the message out of the transcript."""
         ...
 
@@ -258,25 +302,27 @@ class Store(Protocol):
         """
         ...
 
-    async def is_deleted(self, kind: Kind, object_id: str, thread_id: str | None = None) -> bool:
-        """Whether an assistant, thread or message was there and was deleted (today)."""
+    async def claim_key(self, key: str, request: str, ttl_ms: int) -> str:
+        """Which request has the key: this one, or the one that claimed it before."""
         ...
 
     # -- assistants -------------------------------------------------------------------------------
 
-    async def put_assistant(
-        self, assistant: Assistant, *, is_new: bool, remember: Remember | None = None
-    ) -> None:
-        """Write an assistant. With ``is_new`` false it must exist (``NotFound``). Raises
-        ``StaleRevision`` when something else was filed under the receipt's name.
-        """
+    async def put_assistant(self, assistant: Assistant, remember: Remember | None = None) -> None:
+        """Write a new assistant. Raises ``StaleRevision`` also if it exists."""
+        ...
+
+    async def modify_assistant(
+        self, assistant_id: str, changes: Mapping[str, object], remember: Remember | None = None
+    ) -> Assistant:
+        """Replace these fields. Raises ``NotFound``."""
         ...
 
     async def get_assistant(self, assistant_id: str) -> Assistant:
         """One assistant. Raises ``NotFound``."""
         ...
 
-    async def delete_assistant(self, assistant_id: str) -> None:
+    async def delete_assistant(self, assistant_id: str, remember: Remember | None = None) -> None:
         """Remove it. Runs keep what they copied. Raises ``NotFound``."""
         ...
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import structlog
 from pydantic import SecretStr
 
 from orchestrator.storage import embedded
@@ -11,6 +12,14 @@ from tests.leaks import undeclared_keys
 
 PREFIX = "rs"
 PARTITIONS = 16
+
+# The default renderer prints the local variables of every frame: minutes, for a large body.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""``python -m workers --tools MODULE --queue QUEUE``: one worker process for one queue.
+"""``python -m workers [--tools MODULE] --queue QUEUE``: one worker process for one queue.
 
 The servers come from the environment (``RUNSTATE_REDIS_URL``, ``RUNSTATE_QUEUE_URL``; without the
 store ``RUNSTATE_API_URL``), so that no password shows in a list of processes. Exit code 2: the
@@ -12,22 +12,25 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from orchestrator.entry import settings_and_app
 from orchestrator.errors import StoreMismatch
 from orchestrator.ledger import StoreLedger, WorkerLedger
 from orchestrator.lint import lint
+from orchestrator.loading import NotLoaded, Tools, load_tools
 from orchestrator.logs import configure_logs
-from orchestrator.records import Isolation
+from orchestrator.records import Isolation, Json, ToolSpec
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import ValkeyStore, connect, open_store
 from workers.bench import Bench
 from workers.inline import InlineWorker
-from workers.loader import Tools, ToolsNotLoaded, for_queue, isolation, load_tools, queues
+from workers.loader import for_queue, isolation, queues
 from workers.process import ProcessWorker
 from workers.remote import connect_remote
 
@@ -42,16 +45,16 @@ log = structlog.get_logger(__name__)
 def main() -> None:
     """Serve the queue until SIGTERM or SIGINT, or say which queues the tools need."""
     asked = _arguments()
-    settings = Settings()
+    settings, app = settings_and_app()
     configure_logs(settings)
     try:
-        tools = load_tools(asked.tools)
+        with redirect_stdout(sys.stderr):  # a module may print what it likes
+            tools = load_tools(asked.tools) if asked.tools else app.tools
         if asked.queue is None:
-            answer = _findings(tools) if asked.lint else queues(tools)
-            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.write(json.dumps(_answer(tools, asked)) + "\n")
             return
         tools = for_queue(tools, asked.queue)
-    except ToolsNotLoaded as error:
+    except NotLoaded as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -67,6 +70,19 @@ def main() -> None:
     if not (worker.is_told_to_stop or worker.is_worn_out):  # RQ has logged why it gave up
         sys.exit(1)
     log.info("worker.stopped", worker=name)
+
+
+def _answer(tools: Tools, asked: argparse.Namespace) -> Any:
+    """What was asked about the tools."""
+    if asked.lint:
+        return _findings(tools)
+    return [_function(tool.spec) for tool in tools.values()] if asked.functions else queues(tools)
+
+
+def _function(spec: ToolSpec) -> Json:
+    """The tool as an assistant declares it."""
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return {"type": "function", "function": function}
 
 
 def _findings(tools: Tools) -> list[dict[str, str]]:
@@ -95,10 +111,13 @@ def _connect_ledger(settings: Settings) -> WorkerLedger:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
-    parser.add_argument("--tools", required=True, help="a module (shop.tools) or a file (tools.py)")
+    parser.add_argument(
+        "--tools", help="a module (shop.tools) or a file (tools.py); else what the app file says"
+    )
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--queue", help="the queue to serve")
     task.add_argument("--print-queues", action="store_true", help="list the queues as JSON")
+    task.add_argument("--functions", action="store_true", help="declare them as JSON")
     task.add_argument("--lint", action="store_true", help="say as JSON what to improve")
     return parser.parse_args()
 

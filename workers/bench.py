@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.ledger import WorkerLedger
+from orchestrator.loading import Tools
 from orchestrator.settings import Settings
-from workers.loader import Tools
 
 MARGIN_S: Final = 3.0
 """Between the end of a call's clean-up and the end of its worker's patience."""

@@ -4,9 +4,11 @@ Whoever can write to the queue server can put any job there, and RQ would import
 function, call-back or webhook it names. So all of that is left unread here.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
 
+from redis import Redis
 from rq.exceptions import DeserializationError, NoSuchJobError
 from rq.job import Job
 from rq.utils import as_text
@@ -39,13 +41,27 @@ class CallJob(Job):
     def call(self) -> tuple[RunRef, str] | None:
         """The run and the id of the call; ``None`` for a job that is not ours."""
         try:
-            is_ours = self.func_name == FUNCTION and len(self.args) == 3
+            match self.func_name, self.args:
+                case str(name), [str(thread_id), str(run_id), self.id] if name == FUNCTION:
+                    return RunRef(thread_id, run_id), self.id
         except DeserializationError:
-            return None
-        if not is_ours:
-            return None
-        thread_id, run_id, call_id = self.args
-        return RunRef(thread_id, run_id), call_id
+            pass
+        return None
+
+    @classmethod
+    def fetch_sound(cls, ids: Sequence[str], connection: Redis, serializer: Any) -> list[Self]:
+        """Those of the jobs that are there and make sense, in one round trip."""
+        with connection.pipeline(transaction=False) as pipeline:
+            for job_id in ids:
+                pipeline.hgetall(cls.key_for(job_id))
+            hashes = pipeline.execute()
+        found = []
+        for job_id, raw in zip(ids, hashes, strict=True):
+            job = cls(job_id, connection=connection, serializer=serializer)
+            with suppress(NoSuchJobError):
+                job.restore(raw)
+                found.append(job)
+        return found
 
     def restore(self, raw_data: Mapping[bytes, bytes]) -> Any:
         """Read the hash. One that makes no sense is no job: RQ passes over it and goes on."""

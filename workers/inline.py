@@ -19,18 +19,22 @@ from rq.command import parse_payload
 from rq.executions import Execution
 from rq.job import Job
 from rq.queue import Queue
-from rq.utils import now
+from rq.utils import as_text, now
 from rq.worker import WorkerStatus
 
 from orchestrator.ledger import WorkerLedger
 from orchestrator.store import RunRef
 from workers.bench import Bench
+from workers.call_job import CallJob
 from workers.call_worker import CallWorker, call_of
 from workers.job import execute_inline
 from workers.ledger import Left
 
 WAKE_S: Final = 1
 """The main thread looks after the calls so often."""
+
+POP_AT_ONCE: Final = 50
+"""More than that is left to other workers, while RQ is told about these."""
 
 BOOKS_S: Final = 20
 """RQ's own heartbeats for the jobs; they are good for 60 seconds more than that."""
@@ -40,15 +44,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A job under way. ``task`` is set on the loop's thread; a stop sets ``abandon_at``, until
-    when its tool may clean up.
+    """A job under way. ``execution``: RQ's, once it has been told. ``task`` is set on the loop's
+    thread; a stop sets ``abandon_at``, until when its tool may clean up.
     """
 
     job: Job
     queue: Queue
-    execution: Execution
     ref: RunRef
     call_id: str
+    execution: Execution | None = None
     task: "asyncio.Task[None] | None" = None
     abandon_at: float | None = None
 
@@ -62,7 +66,7 @@ class InlineWorker(CallWorker):
         self._room = bench.settings.inline_concurrency
         self._running: dict[str, Running] = {}
         self._ended = SimpleQueue[Running]()
-        self._looked_at = self._books_at = self._beat_at = 0.0
+        self._looked_at = self._books_at = self._beat_at = self._suspension_at = 0.0
         self._is_answering = threading.Event()
         self._is_answering.set()
         self._loop = asyncio.new_event_loop()
@@ -79,20 +83,11 @@ class InlineWorker(CallWorker):
             self._wait(WAKE_S)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Begin a job; it goes on beside the others."""
-        execution = self.prepare_execution(job)
-        self.prepare_job_execution(job)
-        job.started_at = now()
-        call = call_of(job)
-        if call is None:
-            text = f"Job {job.id} is no tool call and is not run."
-            self.handle_job_failure(job, queue, exc_string=text, execution=execution)
-            queue.intermediate_queue.remove(job.id)
-            return
-        running = Running(job, queue, execution, *call)
-        self._running[job.id] = running
-        self._room -= 1
-        self._loop.call_soon_threadsafe(self._start, running)
+        """Begin a job and those behind it: first all of the calls, then RQ's books about them."""
+        begun = [(job, self._begin(job, queue)) for job in (job, *self._pop_more(queue))]
+        for one, running in begun:
+            self._open_books(one, queue, running)
+            self._keep_leases()
 
     def wait_for_it(self) -> None:
         """The queue server is away, which must not cost the calls their leases."""
@@ -108,6 +103,12 @@ class InlineWorker(CallWorker):
         if pipeline is not None or time.monotonic() >= self._beat_at:
             self._beat_at = time.monotonic() + WAKE_S
             super().heartbeat(timeout, pipeline)
+
+    def check_for_suspension(self, burst: bool) -> None:
+        """``rq suspend``, which it would look for before each job, once a second."""
+        if time.monotonic() >= self._suspension_at:
+            self._suspension_at = time.monotonic() + WAKE_S
+            super().check_for_suspension(burst)
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """RQ calls a worker idle that waits for a job; this one may have others. It is told about
@@ -148,6 +149,42 @@ class InlineWorker(CallWorker):
             self._abandon(running)
         super().teardown()
 
+    # -- beginning ------------------------------------------------------------------------------
+
+    def _pop_more(self, queue: Queue) -> list[CallJob]:
+        """The jobs that wait and for which there is room, in two round trips for all of them."""
+        room = min(self._room - 1, queue.count, POP_AT_ONCE)
+        if self._calls_left is not None:
+            room = min(room, self._calls_left)
+        with self.connection.pipeline(transaction=False) as pipeline:
+            for _ in range(room):
+                pipeline.lmove(queue.key, queue.intermediate_queue_key)
+            popped = [as_text(job_id) for job_id in pipeline.execute() if job_id]
+        if self._calls_left is not None:
+            self._calls_left -= len(popped)
+        return CallJob.fetch_sound(popped, self.connection, self.serializer)
+
+    def _begin(self, job: Job, queue: Queue) -> Running | None:
+        call = call_of(job)
+        if call is None:
+            return None
+        running = self._running[job.id] = Running(job, queue, *call)
+        self._room -= 1
+        self._loop.call_soon_threadsafe(self._start, running)
+        return running
+
+    def _open_books(self, job: Job, queue: Queue, running: Running | None) -> None:
+        """Tell RQ that the job has begun, or that it is none (and may not even be readable)."""
+        execution = self.prepare_execution(job)
+        if running is None:
+            text = f"Job {job.id} is no tool call and is not run."
+            self.handle_job_failure(job, queue, exc_string=text, execution=execution)
+            queue.intermediate_queue.remove(job.id)
+            return
+        self.prepare_job_execution(job)
+        job.started_at = now()
+        running.execution = execution
+
     # -- looking after the calls ----------------------------------------------------------------
 
     def _wait(self, for_s: float) -> None:
@@ -168,7 +205,8 @@ class InlineWorker(CallWorker):
         if time.monotonic() >= self._books_at:
             self._books_at = time.monotonic() + BOOKS_S
             for running in self._running.values():
-                self.hastily(self.maintain_heartbeats, running.job, running.execution)
+                if running.execution is not None:
+                    self.hastily(self.maintain_heartbeats, running.job, running.execution)
 
     def _keep_leases(self) -> None:
         if not self._running or time.monotonic() < self._looked_at + WAKE_S:
@@ -221,6 +259,8 @@ class InlineWorker(CallWorker):
         """Tell RQ how it ended."""
         del self._running[running.job.id]
         job, queue, execution = running.job, running.queue, running.execution
+        if execution is None:
+            return
         if is_done:
             self.hastily(self._finalize_success, job, queue, execution, None)
             return

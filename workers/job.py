@@ -7,9 +7,10 @@ ledger, under the generation of the claim.
 
 import asyncio
 import secrets
+import signal
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
@@ -56,13 +57,15 @@ def execute(thread_id: str, run_id: str, call_id: str) -> None:
             answer = (
                 attempt(tool, call.arguments, limit_s, memory_mb) if tool else _not_loaded(call)
             )
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # too late to stop: there is an answer
             runner.run(_report(ledger, ref, call, answer, give_up_at - time.monotonic()))
             runner.run(give_back(ledger, bench, call.name, call.id))
         runner.run(ledger.close())
 
 
 async def execute_inline(bench: Bench, ledger: WorkerLedger, ref: RunRef, call_id: str) -> None:
-    """As ``execute``, among others. Cancelling it stops the tool, and leaves its call unanswered.
+    """As ``execute``, among others. Cancelling it stops the tool, and leaves its call unanswered;
+    once there is an answer, it is brought.
 
     The calls of one run take turns at its documents, where many at once would only be in each
     other's way.
@@ -84,8 +87,12 @@ async def execute_inline(bench: Bench, ledger: WorkerLedger, ref: RunRef, call_i
                     if tool
                     else _not_loaded(call)
                 )
-                async with turn:
-                    await _report(ledger, ref, call, answer, give_up_at - time.monotonic())
+
+                async def bring() -> None:
+                    async with turn:
+                        await _report(ledger, ref, call, answer, give_up_at - time.monotonic())
+
+                await _wholly(bring())
             finally:
                 await give_back(ledger, bench, call.name, call.id)
 
@@ -142,6 +149,15 @@ async def _report(
         log.info("call.not_wanted", reason=error.code)
     else:
         log.info("call.answered", outcome=answer.outcome)
+
+
+async def _wholly(act: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end, also if this task is cancelled meanwhile."""
+    task = asyncio.create_task(act)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
 
 
 def _command(call: ToolCall, answer: Answer, drift: str | None) -> CallCommand:

@@ -72,6 +72,7 @@ class Ledger:
         self._calls: WorkerLedger | None = None
         self._announce_at = 0.0
         self._held: dict[str, Held] = {}
+        self._unclaimed: dict[str, float] = {}
 
     def announce(self) -> None:
         """Say that this worker is alive, and which tools it serves, if it is time to."""
@@ -105,6 +106,14 @@ class Ledger:
         held = self._held.get(call_id)
         return held is not None and time.monotonic() >= held.kill_at
 
+    def is_stuck(self, call_id: str) -> bool:
+        """Whether the call could have been claimed for the time of a lease, and was not: a child
+        may have inherited a lock that nobody will ever release.
+        """
+        since = self._unclaimed.get(call_id, float("inf"))
+        patience_s = self._bench.settings.call_lease_s
+        return call_id not in self._held and time.monotonic() >= since + patience_s
+
     def cleanup_s(self, call_id: str) -> float:
         """How long the call's tool may take to end once it is stopped."""
         held = self._held.get(call_id)
@@ -124,6 +133,7 @@ class Ledger:
     def forget(self, call_id: str) -> None:
         """The call has its answer."""
         self._held.pop(call_id, None)
+        self._unclaimed.pop(call_id, None)
 
     def close(self) -> None:
         """Say that this worker ends."""
@@ -138,6 +148,7 @@ class Ledger:
         if held is None:
             is_there, held = await self._find(ledger, ref, call_id)
             if held is None:  # not claimed yet, if there still is such a call
+                self._unclaimed.setdefault(call_id, time.monotonic())
                 return is_there
         call = held.call
         cap_ms = (call.deadline_ms or 0) + round(self._bench.grace_s(call.name) * 1000)

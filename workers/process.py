@@ -38,6 +38,7 @@ class ProcessWorker(CallWorker, Worker):
         super().__init__(queue, bench, WAKE_S, WATCH_S)
         self._ending = ""
         self._kill_at = float("inf")
+        self._has_call = False
 
     def fork_work_horse(self, job: Job, queue: Queue) -> None:
         """Fork the child, in a process group of its own before anybody may signal it."""
@@ -56,10 +57,12 @@ class ProcessWorker(CallWorker, Worker):
         """Wait for the child. However it ended, its call then has an answer or another try."""
         self._ending = "unknown"
         self._kill_at = float("inf")
+        self._has_call = True
         try:
             super().monitor_work_horse(job, queue, execution)
         finally:
             left = self._settle(job)
+            self._has_call = False
         if left is not Left.UNCLAIMED:
             queue.intermediate_queue.remove(job.id)
         if left is Left.UNANSWERED and job.get_status() is JobStatus.STARTED:
@@ -67,12 +70,13 @@ class ProcessWorker(CallWorker, Worker):
             self.handle_job_failure(job, queue, exc_string="No answer.", execution=execution)
 
     def maintain_heartbeats(self, job: Job, execution: Execution) -> None:
-        """Every second of a call: keep it, or end the child when it is not ours any more, or when
-        the grace time of a worker that stops is over.
+        """Every second of a call: keep it, or end the child when it is not ours any more, or does
+        not even claim it, or when the grace time of a worker that stops is over.
         """
         self._ledger.announce()
         call = call_of(job)
-        if (call and self._ledger.keep(call)) or time.monotonic() >= self._stop_at:
+        is_gone = call is not None and bool(self._ledger.keep(call))
+        if is_gone or self._ledger.is_stuck(job.id) or time.monotonic() >= self._stop_at:
             self._stop_child(job.id)
         if time.monotonic() >= self._kill_at or self._ledger.is_overdue(job.id):
             log.warning("child.killed", tool_call_id=job.id)
@@ -108,9 +112,16 @@ class ProcessWorker(CallWorker, Worker):
             self._stop_child(payload["job_id"])
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """SIGTERM or SIGINT: end now if idle, else after the call. A second one ends the call."""
+        """SIGTERM or SIGINT: end now if idle, else after the call."""
         self.note_stop()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def request_force_stop(self, signum: int, frame: FrameType | None) -> None:
+        """A second signal ends the call as well, where RQ would drop what it is at just now."""
+        if self._has_call:
+            self._stop_at = 0.0
+        else:
+            super().request_force_stop(signum, frame)
 
     def teardown(self) -> None:
         """Sign off; in the child there is nothing to sign off."""

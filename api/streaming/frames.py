@@ -30,6 +30,9 @@ _ESCAPES: Final = tuple(
 
 _OPENED: Final = frozenset({EventType.STEP_CREATED, EventType.MESSAGE_CREATED})
 
+_WITHIN_TURNS: Final = frozenset({EventType.TURN_LOST, EventType.TURN_COMPACTED})
+"""Events of the run that the API has no words for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -83,10 +86,12 @@ def _render(view: RunView, line: tuple[str, Event], outputs: Mapping[str, str]) 
 
 
 def _run(key: EventKey, event: Event, run: Run, spec: RunSpec) -> Rendered:
-    """``requires_action`` is shown only if a call waits for the client; lost turns never are."""
+    """``requires_action`` is shown only if a call waits for the client; what happens within turns
+    never is.
+    """
     waits_for = frozenset(call.id for call in required_calls(run, event.calls))
     is_hidden = event.type is EventType.RUN_REQUIRES_ACTION and not waits_for
-    if is_hidden or event.type is EventType.TURN_LOST:
+    if is_hidden or event.type in _WITHIN_TURNS:
         return Rendered(key)
     shown = frame(f"thread.{event.type}", run_object(run, spec, event.calls))
     is_waiting = event.type is EventType.RUN_REQUIRES_ACTION
@@ -100,6 +105,8 @@ def _document(view: RunView, event: Event, outputs: Mapping[str, str]) -> Mappin
             return message_object(event.message.but(**opened))
         return message_object(event.message)
     if event.step is not None:
+        if event.step.is_aside:
+            return None
         calls = () if event.type is EventType.STEP_CREATED else event.calls
         return step_object(event.step, view.run, view.spec, calls, outputs)
     if event.delta is not None:
@@ -110,14 +117,10 @@ def _document(view: RunView, event: Event, outputs: Mapping[str, str]) -> Mappin
 def _delta(kind: EventType, delta: Json) -> Json:
     """A delta says a key once: clients join texts, whichever key they are under."""
     if kind is EventType.MESSAGE_DELTA:
-        text: Json = {"value": delta["text"]}
-        if delta.get("is_first"):
-            text["annotations"] = []
-        content = [{"index": delta.get("index", 0), "type": "text", "text": text}]
         return {
             "id": delta["message_id"],
             "object": "thread.message.delta",
-            "delta": {"content": content},
+            "delta": {"content": [{"index": delta.get("index", 0), **_part(delta)}]},
         }
     function: Json = {"arguments": delta["arguments"]}
     call: Json = {"index": delta["index"], "type": "function", "function": function}
@@ -129,3 +132,12 @@ def _delta(kind: EventType, delta: Json) -> Json:
         "object": "thread.run.step.delta",
         "delta": {"step_details": {"type": "tool_calls", "tool_calls": [call]}},
     }
+
+
+def _part(delta: Json) -> Json:
+    if "refusal" in delta:
+        return {"type": "refusal", "refusal": delta["refusal"]}
+    text: Json = {"value": delta["text"]}
+    if delta.get("is_first"):
+        text["annotations"] = []
+    return {"type": "text", "text": text}

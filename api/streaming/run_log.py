@@ -6,6 +6,7 @@ slow one holds up nobody and loses nothing. What it comes for too late is read a
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Final
 
@@ -54,7 +55,10 @@ class RunLog:
         try:
             with bell.listening(self._ref.run_id) as strokes:
                 while not self.is_complete:
-                    await self._read_on_patiently()
+                    await self._patiently(self._read_on)
+                    if strokes.may_be_over and not self.is_complete:
+                        strokes.may_be_over = False
+                        await self._patiently(self._look)
                     await self._pause(bell, strokes)
         except RunstateError as error:
             self._fail(error)
@@ -91,8 +95,12 @@ class RunLog:
         if bell.is_closing:
             raise ServerStopping
         if not has_rung:
-            self._view = await view_run(self._store, self._ref)
+            await self._patiently(self._look)
             self._wake()
+
+    async def _look(self) -> None:
+        """At the run itself. Raises ``NotFound`` if it was deleted, and its log with it."""
+        self._view = await view_run(self._store, self._ref)
 
     async def _read_again(self, cursor: EventKey) -> tuple[list[Rendered], EventKey]:
         lines = await self._store.read_events(self._ref, event_id(cursor), MAX_EVENTS)
@@ -107,12 +115,12 @@ class RunLog:
             return []
         return self._pages[bisect_right(self._pages, cursor, key=_KEY) :]
 
-    async def _read_on_patiently(self) -> None:
+    async def _patiently(self, read: Callable[[], Awaitable[None]]) -> None:
         clock = asyncio.get_running_loop().time
         give_up_at = clock() + OUTAGE_S
         while True:
             try:
-                await self._read_on()
+                await read()
             except StoreUnavailable:
                 if clock() > give_up_at:
                     raise

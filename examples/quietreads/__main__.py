@@ -20,7 +20,13 @@ def main() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)  # the SDK says it at every call
 
     client = OpenAI()
-    assistant = client.beta.assistants.create(**ASSISTANT)
+    assistant = next(
+        (found for found in client.beta.assistants.list() if found.name == ASSISTANT), None
+    )
+    if assistant is None:
+        sys.exit(
+            f"The server has no assistant {ASSISTANT}: give it the runstate.yaml of this folder."
+        )
     thread = client.beta.threads.create()
     for question, scripted in QUESTIONS:
         print(f"\nyou         {question}")
@@ -35,6 +41,8 @@ def main() -> None:
             for part in message.content:
                 if part.type == "text":
                     print(f"quietreads  {part.text.value}")
+                elif part.type == "refusal":
+                    print(f"quietreads  {part.refusal}")
 
 
 if __name__ == "__main__":

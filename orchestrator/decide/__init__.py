@@ -15,6 +15,23 @@ from orchestrator.records import Aggregate
 __all__ = ["decide"]
 
 
+_OnCalls = (
+    c.ClaimCall
+    | c.CallResult
+    | c.CallProgress
+    | c.RetryCall
+    | c.SendAgain
+    | c.PostponeCall
+    | c.CheckWait
+    | c.CallLost
+    | c.SubmitOutputs
+    | c.AnswerApprovals
+    | c.TimeOutApproval
+    | c.ResolveCall
+    | c.RequeueCall
+)
+
+
 def decide(aggregate: Aggregate, command: c.Command, now_ms: int) -> Decision:
     """The decision on one command. Raises ``BadRequest``, ``NotNow`` or ``Gone``; then nothing
     changes. A command that finds its work done already returns the aggregate as it is.
@@ -24,7 +41,7 @@ def decide(aggregate: Aggregate, command: c.Command, now_ms: int) -> Decision:
     return draft.decision()
 
 
-def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 - an arm per command
+def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912 - an arm per command
     match command:
         case c.AddMessages():
             threads.add_messages(draft, command)
@@ -36,10 +53,14 @@ def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 
             threads.create_run(draft, command)
         case c.StartTurn():
             turns.start_turn(draft, command)
+        case c.ApplyGuards():
+            turns.apply_guards(draft, command)
         case c.OpenMessage():
             turns.open_message(draft, command)
         case c.OpenCalls():
             turns.open_calls(draft, command)
+        case c.Compact():
+            turns.compact(draft, command)
         case c.TurnResult():
             turns.turn_result(draft, command)
         case c.TurnFailed():
@@ -48,6 +69,20 @@ def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 
             turns.run_out(draft, command)
         case c.RequeueTurn():
             turns.requeue_turn(draft, command)
+        case c.ModifyRun():
+            draft.set_run(metadata=command.metadata)
+        case c.Cancel():
+            endings.cancel(draft, command)
+        case c.ConfirmCancel():
+            endings.confirm_cancel(draft)
+        case c.Expire():
+            endings.expire(draft)
+        case _:
+            _apply_to_calls(draft, command)
+
+
+def _apply_to_calls(draft: Draft, command: _OnCalls) -> None:  # noqa: PLR0912 - as above
+    match command:
         case c.ClaimCall():
             calls.claim_call(draft, command)
         case c.CallResult():
@@ -74,13 +109,5 @@ def _apply(draft: Draft, command: c.Command) -> None:  # noqa: PLR0912, PLR0915 
             calls.resolve_call(draft, command)
         case c.RequeueCall():
             repeats.requeue_call(draft, command)
-        case c.ModifyRun():
-            draft.set_run(metadata=command.metadata)
-        case c.Cancel():
-            endings.cancel(draft, command)
-        case c.ConfirmCancel():
-            endings.confirm_cancel(draft)
-        case c.Expire():
-            endings.expire(draft)
         case _:
             assert_never(command)

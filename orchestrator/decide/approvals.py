@@ -50,7 +50,8 @@ def _waiting(draft: Draft, call_id: str) -> ToolCall:
 def _approve(draft: Draft, call: ToolCall, approval: Approval) -> None:
     clear_timer(draft, call)
     if approval.arguments is not None:
-        call = call.but(arguments=approval.arguments, asked_arguments=call.arguments)
+        asked = call.arguments if call.asked_arguments is None else call.asked_arguments
+        call = call.but(arguments=approval.arguments, asked_arguments=asked)
     call = call.but(approved_ms=draft.now_ms)
     draft.put_call(call, EventType.CALL_APPROVED)
     dispatch(draft, call)

@@ -69,8 +69,10 @@ def open_round(
     """Enter the calls of one turn into the ledger and hand each one to whoever answers it.
 
     A name that the run does not declare is refused, one that workers have published goes to them,
-    any other is the client's.
+    any other is the client's. If the client answers all, what workers have published is nothing to
+    it: neither their queues nor their schemas.
     """
+    is_clients = draft.spec.executor == "client"
     for index, proposed in enumerate(asked):
         call = ToolCall(
             id=proposed.call_id,
@@ -79,12 +81,14 @@ def open_round(
             index=index,
             name=proposed.name,
             arguments=proposed.arguments,
+            asked_arguments=proposed.asked_arguments,
             executor=Executor.CLIENT,
             state=CallState.REQUIRED,
             created_ms=draft.now_ms,
         )
-        refusal = proposed.refusal or _undeclared(draft, proposed.name)
-        tool = tools.get(proposed.name)
+        refusal = None if is_clients else proposed.refusal
+        refusal = refusal or _undeclared(draft, proposed.name)
+        tool = None if is_clients else tools.get(proposed.name)
         if refusal is not None:
             call = call.but(executor=Executor.REFUSED)
             settle(draft, call, CallState.FAILED, refusal, error=refusal)
@@ -164,6 +168,9 @@ def resolve_call(draft: Draft, command: ResolveCall) -> None:
     if call.is_settled:
         raise CallNotOpen(call.id, call.state)
     stop(draft, call)
+    if command.arguments is not None:
+        asked = call.asked_arguments or call.arguments
+        call = call.but(arguments=command.arguments, asked_arguments=asked)
     error = None if command.state is CallState.SUCCEEDED else "An operator ended this call."
     settle(draft, call, command.state, command.text, error=error)
     if call.executor is Executor.CLIENT and not draft.aggregate.client_calls():

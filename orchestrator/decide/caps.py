@@ -29,8 +29,25 @@ def reached(aggregate: Aggregate, asked: Sequence[ProposedCall]) -> Cap | None:
         _tokens(spent, spec)
         or _turns(run, spec)
         or _calls(spec, aggregate.calls, asked)
-        or _total(spent, spec)
+        or budget(spent, spec)
     )
+
+
+def budget(spent: Usage, spec: RunSpec) -> Cap | None:
+    """The operator's limit of tokens or dollars that is reached."""
+    if spec.max_total_tokens and spent.total_tokens >= spec.max_total_tokens:
+        return Cap(
+            f"A run may use {spec.max_total_tokens} tokens in all and this one has used"
+            f" {spent.total_tokens} (RUNSTATE_MAX_TOTAL_TOKENS).",
+            code="rate_limit_exceeded",
+        )
+    if spec.max_cost_usd and spec.price and spec.price.of(spent) >= spec.max_cost_usd:
+        return Cap(
+            f"A run may cost ${spec.max_cost_usd:.2f} and this one has cost"
+            f" ${spec.price.of(spent):.4f} (RUNSTATE_MAX_COST_USD).",
+            code="rate_limit_exceeded",
+        )
+    return None
 
 
 def cut_off(run: Run, spec: RunSpec) -> str:
@@ -80,22 +97,6 @@ def _calls(spec: RunSpec, made: Sequence[ToolCall], asked: Sequence[ProposedCall
         return Cap(
             f"The model asked {times} times for {name} with the same arguments; a run may do so"
             f" {spec.max_repeated_calls} times (RUNSTATE_MAX_REPEATED_CALLS)."
-        )
-    return None
-
-
-def _total(spent: Usage, spec: RunSpec) -> Cap | None:
-    if spec.max_total_tokens and spent.total_tokens >= spec.max_total_tokens:
-        return Cap(
-            f"A run may use {spec.max_total_tokens} tokens in all and this one has used"
-            f" {spent.total_tokens} (RUNSTATE_MAX_TOTAL_TOKENS).",
-            code="rate_limit_exceeded",
-        )
-    if spec.max_cost_usd and spec.price and spec.price.of(spent) >= spec.max_cost_usd:
-        return Cap(
-            f"A run may cost ${spec.max_cost_usd:.2f} and this one has cost"
-            f" ${spec.price.of(spent):.4f} (RUNSTATE_MAX_COST_USD).",
-            code="rate_limit_exceeded",
         )
     return None
 

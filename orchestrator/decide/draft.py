@@ -19,10 +19,10 @@ from orchestrator.decisions import (
 from orchestrator.projection import public_status, required_calls
 from orchestrator.records import (
     Aggregate,
-    CallRound,
+    Entry,
+    Firing,
     Json,
     Message,
-    Output,
     Run,
     RunSpec,
     Step,
@@ -113,12 +113,19 @@ class Draft:
         self.aggregate = self.aggregate.but(calls=calls)
         self._tell(event, call=call, detail=detail)
 
-    def append(self, entry: Message | CallRound | Output) -> int:
+    def append(self, entry: Entry) -> int:
         """Put an entry at the end of the transcript; returns its place."""
         seq = self.aggregate.thread.next_seq
         self._effects.append(PutEntry(entry.but(seq=seq)))
         self.set_thread(next_seq=seq + 1)
         return seq
+
+    def restore(self, entry: Entry) -> None:
+        """Put an entry of another thread at the place that it had there."""
+        if isinstance(entry, Message):
+            entry = entry.but(thread_id=self.aggregate.thread.id)
+        self.ask(PutEntry(entry))
+        self.set_thread(next_seq=entry.seq + 1)
 
     def ask(self, *effects: Effect) -> None:
         """Ask for effects, to be written in the same step."""
@@ -142,6 +149,10 @@ class Draft:
     def tell_delta(self, event: EventType, delta: Json) -> None:
         """Tell a piece of what the model says (see ``Event``)."""
         self._tell(event, delta=delta)
+
+    def tell_guard(self, firing: Firing) -> None:
+        """Tell that a guardrail did not let something pass."""
+        self._tell(EventType.GUARD_FIRED, detail=firing.sentence)
 
     def _tell(self, event: EventType, **documents: Any) -> None:
         self._events.append(

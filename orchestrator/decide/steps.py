@@ -21,13 +21,13 @@ LOST = LastError(
 )
 
 
-def open_step(draft: Draft, kind: StepType) -> Step | None:
-    """The step of this type that is under way, if there is one."""
+def open_step(draft: Draft, kind: StepType | None = None) -> Step | None:
+    """The step that is under way, of this type if one is named; if there is one."""
     return next(
         (
             step
             for step in draft.aggregate.steps
-            if step.status is StepStatus.IN_PROGRESS and step.type == kind
+            if step.status is StepStatus.IN_PROGRESS and kind in {None, step.type}
         ),
         None,
     )
@@ -49,8 +49,10 @@ def new_step(draft: Draft, step_id: str, kind: StepType, turn: int) -> Step:
 
 def begin_message(draft: Draft, message_id: str, step_id: str, turn: int) -> Step:
     """Put an empty message at the end of the transcript; returns the step that writes it."""
+    is_aside = open_step(draft, "tool_calls") is not None
     step = new_step(draft, step_id, "message_creation", turn)
-    step = step.but(message_id=message_id, message_seq=draft.aggregate.thread.next_seq)
+    seq = draft.aggregate.thread.next_seq
+    step = step.but(message_id=message_id, message_seq=seq, is_aside=is_aside)
     message = _message(draft, step)
     draft.append(message)
     draft.put_step(step, EventType.STEP_CREATED)

@@ -43,7 +43,9 @@ def create_run(draft: Draft, command: CreateRun) -> None:
     run = _new_run(draft, command)
     messages = tuple(_message(draft, message) for message in command.additional_messages)
     if thread.active_run_id is None:
-        draft.set_thread(active_from_seq=thread.next_seq)
+        for entry in command.past:
+            draft.restore(entry)
+        draft.set_thread(active_from_seq=draft.aggregate.thread.next_seq)
         for message in messages:
             draft.append(message)
         draft.add_run(run, command.spec)

@@ -1,9 +1,12 @@
 """What engines do: take a turn, bring the model's reply, or let go of it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, assert_never
 
 from orchestrator.commands import (
+    ApplyGuards,
+    Compact,
     OpenCalls,
     OpenMessage,
     ProposedCall,
@@ -14,11 +17,20 @@ from orchestrator.commands import (
     TurnFailed,
     TurnResult,
 )
-from orchestrator.decide import calls, caps, endings, steps
+from orchestrator.decide import calls, caps, charges, endings, steps
 from orchestrator.decide.draft import Draft
 from orchestrator.decisions import ClearTimer, EventType, KeepTurn, QueueTurn, TimerKey, TimerKind
 from orchestrator.errors import StaleTurn
-from orchestrator.records import AskedCall, CallRound, Json, LastError, Usage
+from orchestrator.records import (
+    AskedCall,
+    CallRound,
+    Firing,
+    GuardPoint,
+    Json,
+    LastError,
+    Summary,
+    Usage,
+)
 from orchestrator.states import RunStatus, Trigger
 from orchestrator.turn_record import TurnRecord
 
@@ -43,6 +55,29 @@ def start_turn(draft: Draft, command: StartTurn) -> None:
     draft.set_timer(_lease(generation), draft.now_ms + command.lease_ms)
 
 
+def apply_guards(draft: Draft, command: ApplyGuards) -> None:
+    """Store what guardrails made of the transcript, before the model says anything; a message that
+    they stop is answered here.
+    """
+    _check_fence(draft, command.generation)
+    if steps.open_step(draft) is not None:
+        raise StaleTurn(draft.run.id, command.generation, draft.run.status)
+    for firing in command.firings:
+        draft.tell_guard(firing)
+    for entry in command.guarded:
+        draft.append(entry)
+    draft.set_thread(guarded_seq=command.until_seq)
+    draft.set_run()
+    if command.refusal is not None:
+        draft.set_run(stopped_by=_stopped_by(command.firings))
+        step = steps.begin_message(draft, command.message_id, command.step_id, draft.run.turns)
+        content = ({"type": "refusal", "refusal": command.refusal},)
+        _tell_refusal(draft, step.message_id, content)
+        steps.end_message(draft, step, content)
+        steps.complete(draft, step, None)
+        endings.close(draft, Trigger.COMPLETE)
+
+
 def open_message(draft: Draft, command: OpenMessage) -> None:
     """Show that the model speaks, before its words are there."""
     _check_fence(draft, command.generation)
@@ -51,11 +86,37 @@ def open_message(draft: Draft, command: OpenMessage) -> None:
 
 
 def open_calls(draft: Draft, command: OpenCalls) -> None:
-    """Show that the model asks for tools, before all of it is there."""
+    """Show that the model asks for tools, before all of it is there; behind words that are still
+    open, the calls are shown with the reply.
+    """
     _check_fence(draft, command.generation)
-    if steps.open_step(draft, "tool_calls") is None:
+    if steps.open_step(draft) is None:
         step = steps.new_step(draft, command.step_id, "tool_calls", draft.run.turns)
         draft.put_step(step, EventType.STEP_CREATED)
+
+
+def compact(draft: Draft, command: Compact) -> None:
+    """Put a summary of older entries into the transcript; the turn goes on, if it may cost more."""
+    _check_fence(draft, command.generation)
+    run = draft.run
+    is_made = command.text is not None
+    if is_made or command.usage:
+        charges.charge(draft, command.usage)
+    draft.set_run(
+        summary_usage=(command.usage or Usage()).plus(run.summary_usage),
+        failed_summaries=run.failed_summaries + (not is_made),
+    )
+    if command.text is not None:
+        summary = Summary(
+            seq=0, run_id=run.id, turn=run.turns, text=command.text, replaces=command.replaces
+        )
+        draft.append(summary)
+    entries = ", ".join(f"{first}-{last}" for first, last in command.replaces)
+    kind = "summary of the entries" if is_made else "no summary of the entries"
+    draft.tell_run(EventType.TURN_COMPACTED, detail=f"{kind} {entries}")
+    cap = caps.budget(draft.run.usage or Usage(), draft.spec)
+    if cap and run.status is RunStatus.IN_PROGRESS:
+        endings.fail(draft, LastError(code=cap.code, message=cap.message))
 
 
 def turn_result(draft: Draft, command: TurnResult) -> None:
@@ -67,10 +128,14 @@ def turn_result(draft: Draft, command: TurnResult) -> None:
     draft.set_run(
         turns=run.turns + 1,
         failed_attempts=run.failed_attempts + command.failed_attempts,
-        usage=_sum(run.usage, command.usage),
         token_ratio=_token_ratio(command) or run.token_ratio,
+        server_uses=Counter(run.server_uses) + Counter(command.server_uses),
+        stopped_by=_stopped_by(command.firings),
         engine=None,
     )
+    charges.charge(draft, command.usage)
+    for firing in command.firings:
+        draft.tell_guard(firing)
     if command.calls and run.status is RunStatus.CANCELLING:
         endings.close(draft, Trigger.CONFIRM_CANCEL)
     elif command.calls and command.stop not in {Stop.LENGTH, Stop.FILTER}:
@@ -93,12 +158,14 @@ def turn_failed(draft: Draft, command: TurnFailed) -> None:
 def run_out(draft: Draft, command: RunOut) -> None:
     """End the run before a turn that its prompt tokens do not allow."""
     _check_fence(draft, command.generation)
+    _keep(draft, command.record)
     endings.run_out(draft, "max_prompt_tokens", command.message)
 
 
 def requeue_turn(draft: Draft, command: RequeueTurn) -> None:
     """Give the turn to another engine; the generation that is given up may write no more."""
     _check_fence(draft, command.generation)
+    _keep(draft, command.record)
     if draft.run.status is RunStatus.CANCELLING:
         endings.close(draft, Trigger.CONFIRM_CANCEL)
         return
@@ -158,8 +225,11 @@ def _ask_for_tools(draft: Draft, command: TurnResult) -> None:
     begun = steps.open_step(draft, "tool_calls")
     step = begun or steps.new_step(draft, command.calls_step_id, "tool_calls", turn)
     pinned = {name for name, tool in command.tools.items() if tool.pin_result}
+    pinned.update(draft.spec.pinned_tools)
     asked = tuple(_asked(call, is_pinned=call.name in pinned) for call in command.calls)
-    draft.append(CallRound(seq=0, run_id=draft.run.id, turn=turn, calls=asked))
+    draft.append(
+        CallRound(seq=0, run_id=draft.run.id, turn=turn, calls=asked, blocks=command.blocks)
+    )
     step = step.but(call_ids=tuple(call.call_id for call in command.calls), usage=command.usage)
     draft.put_step(step, None if begun else EventType.STEP_CREATED)
     if begun is None:
@@ -172,7 +242,7 @@ def _ask_for_tools(draft: Draft, command: TurnResult) -> None:
 def _tell_whole_calls(draft: Draft, step_id: str, asked: Sequence[ProposedCall]) -> None:
     """For readers who join a step out of deltas, and have had none of these calls.
 
-    Calls that follow on words are told only now: some clients take no step while one is open.
+    Calls that follow on words are told only now: clients take no step while one is open.
     """
     for index, call in enumerate(asked):
         delta = {
@@ -195,23 +265,39 @@ def _write_message(
     step = steps.open_step(draft, "message_creation") or steps.begin_message(
         draft, command.message_id, command.message_step_id, draft.run.turns - 1
     )
-    steps.end_message(draft, step, _content(command), cut_by=cut_by)
+    content = _content(draft, command)
+    if command.refusal:
+        _tell_refusal(draft, step.message_id, content)
+    steps.end_message(draft, step, content, cut_by=cut_by)
     if error:
         steps.fail(draft, step, error, usage)
     else:
         steps.complete(draft, step, usage)
 
 
-def _content(command: TurnResult) -> tuple[Json, ...]:
+def _content(draft: Draft, command: TurnResult) -> tuple[Json, ...]:
+    """A refusal follows on what was said before it, which readers have had."""
     if command.refusal:
-        return ({"type": "refusal", "refusal": command.refusal},)
+        return (*steps.partial_content(draft), {"type": "refusal", "refusal": command.refusal})
     return steps.text_content(command.text or "")
 
 
+def _stopped_by(firings: Sequence[Firing]) -> str | None:
+    """The rule whose refusal is the answer; one that stops a call or an output ends nothing."""
+    ends = {GuardPoint.INPUT, GuardPoint.OUTPUT}
+    rules = [firing.rule for firing in firings if firing.verdict == "stop" and firing.on in ends]
+    return rules[-1] if rules else None
+
+
+def _tell_refusal(draft: Draft, message_id: str | None, content: Sequence[Json]) -> None:
+    index = len(content) - 1
+    delta = {"message_id": message_id, "index": index, "refusal": content[index]["refusal"]}
+    draft.tell_delta(EventType.MESSAGE_DELTA, delta)
+
+
 def _asked(call: ProposedCall, *, is_pinned: bool) -> AskedCall:
-    return AskedCall(
-        call_id=call.call_id, name=call.name, arguments=call.arguments, is_pinned=is_pinned
-    )
+    arguments = call.arguments if call.asked_arguments is None else call.asked_arguments
+    return AskedCall(call_id=call.call_id, name=call.name, arguments=arguments, is_pinned=is_pinned)
 
 
 def _token_ratio(command: TurnResult) -> float | None:
@@ -219,10 +305,6 @@ def _token_ratio(command: TurnResult) -> float | None:
     if not (command.usage and command.usage.prompt_tokens and command.counted_tokens):
         return None
     return min(max(command.usage.prompt_tokens / command.counted_tokens, 0.5), 3.0)
-
-
-def _sum(so_far: Usage | None, more: Usage | None) -> Usage | None:
-    return more if so_far is None else so_far.plus(more)
 
 
 def _lease(generation: int) -> TimerKey:

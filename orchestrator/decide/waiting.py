@@ -11,13 +11,17 @@ from orchestrator.states import RunStatus
 MAX_WAITING: Final = 50
 """Per thread. The queue is part of the thread's document, which every command reads."""
 
+MAX_WAITING_BYTES: Final = 1024 * 1024
+"""Of the messages in it, as they are stored; reading and writing them again takes 2 ms."""
+
 
 def join(draft: Draft, newcomer: Waiting) -> None:
     """Put runs or messages at the end of the queue."""
     thread = draft.aggregate.thread
-    if len(thread.waiting) >= MAX_WAITING:
+    queue = (*thread.waiting, newcomer)
+    if len(queue) > MAX_WAITING or _size_bytes(queue) > MAX_WAITING_BYTES:
         raise TooManyWaiting(thread.id, draft.run.id)
-    draft.set_thread(waiting=(*thread.waiting, newcomer))
+    draft.set_thread(waiting=queue)
 
 
 def release(draft: Draft, status: RunStatus) -> None:
@@ -28,8 +32,14 @@ def release(draft: Draft, status: RunStatus) -> None:
         return
     if run.rolls_back and status is not RunStatus.COMPLETED:
         draft.ask(DropEntries(thread.active_from_seq, thread.next_seq))
+        draft.set_thread(guarded_seq=0)  # what guardrails made of earlier entries goes, too
     draft.set_thread(active_run_id=None)
     _admit(draft)
+
+
+def _size_bytes(queue: tuple[Waiting, ...]) -> int:
+    messages = (message for one in queue for message in one.messages)
+    return sum(len(message.model_dump_json().encode()) for message in messages)
 
 
 def _leave(draft: Draft) -> None:

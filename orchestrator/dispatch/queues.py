@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redis import Redis
+from redis.utils import str_if_bytes
+from rq.job import Job
+from rq.queue import Queue
+from rq.utils import utcparse
 from rq.worker import BaseWorker
 
 from orchestrator.dispatch.job_format import SERIALIZER, open_queue
@@ -49,6 +53,35 @@ def queue_report(client: Redis) -> tuple[QueueReport, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class QueueLength:
+    """``depth`` calls wait on the queue, the oldest of them for ``oldest_age_s``."""
+
+    name: str
+    depth: int
+    oldest_age_s: float
+
+
+def queue_lengths(client: Redis) -> tuple[QueueLength, ...]:
+    """Every queue that has had jobs, by name. For a thread. Three round trips, however many."""
+    now = _now(client)
+    keys = sorted(str_if_bytes(key) for key in client.smembers(Queue.redis_queues_keys))
+    with client.pipeline(transaction=False) as pipeline:
+        for key in keys:
+            pipeline.llen(key)
+            pipeline.lindex(key, 0)
+        replies = pipeline.execute() if keys else []
+        oldest = [call_id for call_id in replies[1::2] if call_id is not None]
+        for call_id in oldest:
+            pipeline.hget(Job.key_for(str_if_bytes(call_id)), "enqueued_at")
+        times = dict(zip(oldest, pipeline.execute() if oldest else [], strict=True))
+    return tuple(
+        QueueLength(key.removeprefix(Queue.redis_queue_namespace_prefix), depth, age_s)
+        for key, depth, call_id in zip(keys, replies[::2], replies[1::2], strict=True)
+        for age_s in [_age_of(times.get(call_id), now)]
+    )
+
+
 class _Listed(BaseWorker):
     """A worker as others see it. It never waits for jobs, so the client keeps its time-outs, which
     RQ otherwise raises to seven minutes.
@@ -85,6 +118,10 @@ def _queue_report(
         started=queue.started_job_registry.get_job_count(cleanup=False),
         workers=tuple(sorted(workers, key=lambda worker: worker.name)),
     )
+
+
+def _age_of(enqueued_at: bytes | None, now: dt.datetime) -> float:
+    return _age_s(utcparse(enqueued_at.decode()), now) if enqueued_at else 0.0
 
 
 def _age_s(then: dt.datetime, now: dt.datetime) -> float:

@@ -15,6 +15,7 @@ import structlog
 from orchestrator.commands import Command, ConfirmCancel, RequeueTurn, StartTurn, TurnFailed
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.dispatch import Dispatcher
+from orchestrator.engine.guards import Guards
 from orchestrator.engine.held import HeldTurn, LetGo
 from orchestrator.engine.turn import play_turn
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
@@ -40,14 +41,21 @@ log = structlog.get_logger(__name__)
 class Engine:
     """Plays turns until told to stop. Any number of engines may run, on any hosts."""
 
-    def __init__(
-        self, store: Store, models: Models, dispatcher: Dispatcher, settings: Settings, name: str
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        store: Store,
+        models: Models,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        name: str,
+        guards: Guards | None = None,
     ) -> None:
         self.name = name
         self._store = store
         self._models = models
         self._dispatcher = dispatcher
         self._settings = settings
+        self._guards = guards or Guards()
         self._host = socket.gethostname()
         self._lease_ms = round(settings.turn_lease_s * 1000)
         self._held: dict[str, HeldTurn] = {}
@@ -177,7 +185,7 @@ class Engine:
             run = aggregate.run
             assert run is not None  # noqa: S101 - StartTurn is refused without one
             asking = asyncio.create_task(
-                play_turn(self._store, self._models, aggregate, self._settings)
+                play_turn(self._store, self._models, aggregate, self._settings, self._guards)
             )
             held = self._hold(HeldTurn(due.ref, run.generation, asking))
             try:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from orchestrator.commands import RequeueTurn, RunOut, TurnFailed, TurnResult
+from orchestrator.commands import ApplyGuards, RequeueTurn, RunOut, TurnFailed, TurnResult
 from orchestrator.store import RunRef
 
 
@@ -25,7 +25,7 @@ class HeldTurn:
 
     ref: RunRef
     generation: int
-    asking: asyncio.Task[TurnResult | TurnFailed | RunOut | RequeueTurn]
+    asking: asyncio.Task[TurnResult | TurnFailed | RunOut | RequeueTurn | ApplyGuards]
     reason: LetGo | None = field(default=None)
 
     def let_go(self, reason: LetGo) -> None:

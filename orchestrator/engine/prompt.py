@@ -4,15 +4,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from orchestrator import summaries
 from orchestrator.commands import RunOut, TurnFailed
 from orchestrator.conversation import Conversation, Group, build, grouped
 from orchestrator.llm import tokens
 from orchestrator.records import Entry, Run, RunSpec, Usage
 from orchestrator.settings import ModelRoute
-from orchestrator.truncation import Cut, Limit, Rule, cut
+from orchestrator.truncation import Cut, Limit, Rule, cut, older
 
 ANSWER_SHARE: Final = 4
 """At most a quarter of the window is kept free for an answer whose length nobody has limited."""
+
+SUMMARY_SHARE: Final = 4
+"""A summary may take up to a quarter of the window, thoughts of the model included."""
+
+MAX_FAILED_SUMMARIES: Final = 3
+"""Of one run. Each costs as much as a turn, and the next one will hardly succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,14 @@ class Prompt:
     cut: Cut
     limit: Limit | None
     counted_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is to be summarised, in how many tokens at most."""
+
+    groups: tuple[Group, ...]
+    summary_tokens: int
 
 
 def prepare(
@@ -40,8 +55,39 @@ def prepare(
         weigh=(lambda _: 0) if is_small else lambda group: _weight(spec, group),
         fixed_tokens=0 if is_small else _fixed(spec),
     )
-    conversation = build(spec.instructions, shown.kept)
+    conversation = build(spec.instructions, shown.kept, run.id)
     return Prompt(conversation, shown, limit, None if is_small else shown.tokens)
+
+
+def to_summarise(
+    run: Run, spec: RunSpec, entries: Iterable[Entry], routes: Sequence[ModelRoute]
+) -> Part | None:
+    """What a summary should stand for before this prompt is sent, if the run wants summaries, and
+    has the tokens for them beside those of the turn.
+    """
+    limit = _limit(run, spec, routes)
+    is_asked = spec.truncation_strategy.get("type") == "compact"
+    if limit is None or not is_asked or not _may_read_twice(run, spec, limit):
+        return None
+    if run.failed_summaries >= MAX_FAILED_SUMMARIES:
+        return None
+    groups = grouped(entries)
+    if _size_bytes(groups, spec) <= limit.tokens:
+        return None
+    fixed_tokens = _fixed(spec)
+    if fixed_tokens + sum(_weight(spec, group) for group in groups) <= limit.tokens:
+        return None
+    half_of_answer = (completion_tokens_left(run, spec) or limit.tokens) // 2
+    summary_tokens = min(limit.tokens // SUMMARY_SHARE, half_of_answer)
+    instructions = tokens.count(spec.model, summaries.INSTRUCTIONS).tokens
+    part = older(
+        groups,
+        limit=limit,
+        room_tokens=limit.tokens - summary_tokens - instructions,
+        weigh=lambda group: _weight(spec, group),
+        fixed_tokens=fixed_tokens,
+    )
+    return Part(part, summary_tokens) if part else None
 
 
 def too_much(prompt: Prompt, run: Run, spec: RunSpec) -> RunOut | TurnFailed | None:
@@ -89,6 +135,13 @@ def _limit(run: Run, spec: RunSpec, routes: Sequence[ModelRoute]) -> Limit | Non
         return None
     tightest = min(limits, key=lambda limit: limit.tokens)
     return Limit(int(tightest.tokens / run.token_ratio), tightest.rule)
+
+
+def _may_read_twice(run: Run, spec: RunSpec, limit: Limit) -> bool:
+    if spec.max_prompt_tokens is None:
+        return True
+    left = spec.max_prompt_tokens - (run.usage or Usage()).prompt_tokens
+    return left >= 2 * limit.tokens * run.token_ratio
 
 
 def _beside_answer(run: Run, spec: RunSpec, route: ModelRoute, window_tokens: int) -> int:

@@ -81,7 +81,9 @@ class Speech:
             self._writing = asyncio.create_task(self._write_on())
 
     async def end(self) -> None:
-        """Write what is left: after that, all that was heard is in the log."""
+        """Write what is left: after that, all that was heard is in the log, but for a call whose
+        predecessor never came.
+        """
         self._is_ending.set()
         if self._writing is not None:
             await self._writing
@@ -96,6 +98,8 @@ class Speech:
     async def _write_on(self) -> None:
         while self._batch != _Batch():
             await self._write()
+            if self._is_ending.is_set():
+                return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_ending.wait(), self._batch_s)
 
@@ -105,7 +109,8 @@ class Speech:
         events = []
         if batch.text:
             events.append(await self._message_event(batch.text))
-        if batch.calls and not self._has_message:  # else they come whole, with the result
+        # Calls that begin behind words come whole, with the result.
+        if batch.calls and (self._has_calls or not self._has_message):
             await self._begin_calls()
             events += self._call_events(batch.calls)
         if events and not await self._store.say(

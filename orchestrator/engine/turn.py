@@ -11,25 +11,37 @@ from typing import Any
 import structlog
 
 from orchestrator import arguments
-from orchestrator.commands import ProposedCall, RequeueTurn, RunOut, TurnFailed, TurnResult
+from orchestrator.commands import (
+    ApplyGuards,
+    ProposedCall,
+    RequeueTurn,
+    RunOut,
+    TurnFailed,
+    TurnResult,
+)
 from orchestrator.engine import prompt
 from orchestrator.engine.asking import ask, pause_s
+from orchestrator.engine.compaction import Compacted, compact
+from orchestrator.engine.guarding import Reviewed, clear, review
+from orchestrator.engine.guards import Guards
 from orchestrator.engine.prompt import Prompt
 from orchestrator.engine.recorder import Recorder
 from orchestrator.engine.speech import Speech
 from orchestrator.errors import ModelError
-from orchestrator.llm.protocol import Reply, ReplyCall, TurnRequest
+from orchestrator.llm.protocol import TurnRequest
 from orchestrator.llm.routing import Models
 from orchestrator.records import Aggregate, Run, RunSpec, ToolSpec
+from orchestrator.server_tools import with_uses_left
 from orchestrator.settings import Settings
-from orchestrator.store import Store
+from orchestrator.store import RunRef, Store
+from orchestrator.turn_record import TurnRecord
 
 log = structlog.get_logger(__name__)
 
 
 async def play_turn(
-    store: Store, models: Models, aggregate: Aggregate, settings: Settings
-) -> TurnResult | TurnFailed | RunOut | RequeueTurn:
+    store: Store, models: Models, aggregate: Aggregate, settings: Settings, guards: Guards
+) -> TurnResult | TurnFailed | RunOut | RequeueTurn | ApplyGuards:
     """Ask the model what comes next, and log what it says.
 
     A call that failed and may succeed later is repeated, at most ``model_max_retries`` times and
@@ -39,16 +51,24 @@ async def play_turn(
     """
     run, spec = aggregate.run, aggregate.spec
     assert run is not None and spec is not None  # noqa: S101, PT018 - StartTurn had them
-    now = asyncio.get_running_loop().time
+    now, guards = asyncio.get_running_loop().time, guards.of(spec.model)
     ends_at = now() + (run.deadline_ms - run.updated_ms) / 1000
-    entries, tools = await asyncio.gather(
-        store.read_entries(run.thread_id), store.tools(spec.function_names())
+    entries, tools, earlier = await asyncio.gather(
+        store.read_entries(run.thread_id),
+        store.tools(spec.function_names()),
+        _handed_back(store, run),
     )
     routes = models.routes(spec.model)
-    shown = prompt.prepare(run, spec, entries, routes)
+    cleared = await clear(store, guards, aggregate, entries)
+    if isinstance(cleared, ApplyGuards):
+        return cleared
+    begun = Compacted(cleared.run, cleared.entries)
+    compacted = await compact(store, models, begun, spec, settings)
+    run = compacted.run
+    shown = prompt.prepare(run, spec, compacted.entries, routes)
+    notes = Recorder(run, shown, now, compacted.compactions, earlier)
     if (end := prompt.too_much(shown, run, spec)) is not None:
-        return end
-    notes = Recorder(run, shown, now)
+        return replace(end, record=notes.record(_request(run, spec, shown, 0), routes[0]))
     while True:
         request = _request(run, spec, shown, len(notes.errors))
         route = models.route(spec.model, request.failed_attempts)
@@ -56,22 +76,23 @@ async def play_turn(
         speech = Speech(store, run, settings.delta_batch_ms / 1000)
         model = models.model_for(spec.model, request.failed_attempts)
         try:
-            reply = await ask(model, request, speech, settings)
+            reply = await ask(model, request, speech, settings, guards.holds)
         except ModelError as error:
             notes.errors.append(str(error))
             failures = len(notes.errors)
             log.warning("model.failed", attempt=failures, error=str(error))
+            record = notes.record(request, route)
             spent = run.failed_attempts + failures if speech.has_begun else failures
             wait_s = _wait_s(error, spent, len(routes), settings)
             if wait_s is None or now() + wait_s >= ends_at:
                 message = _last_words(error, wait_s)
-                record = notes.record(request, route)
                 return TurnFailed(run.generation, error.last_error_code, message, failures, record)
             await asyncio.sleep(wait_s)
             if speech.has_begun:
-                return RequeueTurn(run.generation, failures)
+                return RequeueTurn(run.generation, failures, record)
         else:
-            result = _result(run, reply, dict(tools), speech)
+            reviewed = await review(guards, reply, speech)
+            result = _result(run, reviewed, dict(tools), speech)
             return replace(
                 result,
                 failed_attempts=len(notes.errors),
@@ -80,10 +101,18 @@ async def play_turn(
             )
 
 
+async def _handed_back(store: Store, run: Run) -> TurnRecord | None:
+    """What is known of the turn from an engine that has given it back. Mostly nobody has."""
+    if run.generation == run.turns + 1:
+        return None
+    turns = await store.read_turns(RunRef(run.thread_id, run.id))
+    return next((record for record in turns if record.turn == run.turns), None)
+
+
 def _request(run: Run, spec: RunSpec, shown: Prompt, failures: int) -> TurnRequest:
     return TurnRequest(
         run_id=run.id,
-        spec=spec,
+        spec=spec.but(tools=with_uses_left(spec.tools, run.server_uses)),
         conversation=shown.conversation,
         turn=run.turns,
         failed_attempts=run.failed_attempts + failures,
@@ -116,12 +145,13 @@ def _tool_choice(run: Run, spec: RunSpec) -> Any:
     return "auto" if is_forced and run.turns > 0 else spec.tool_choice
 
 
-def _result(run: Run, reply: Reply, tools: dict[str, ToolSpec], speech: Speech) -> TurnResult:
+def _result(run: Run, reviewed: Reviewed, tools: dict[str, ToolSpec], speech: Speech) -> TurnResult:
+    reply = reviewed.reply
     return TurnResult(
         generation=run.generation,
         text=reply.text,
         calls=tuple(
-            _proposed(speech.call_id(index), call, tools.get(call.name))
+            _proposed(speech.call_id(index), index, reviewed, tools.get(call.name))
             for index, call in enumerate(reply.calls)
         ),
         stop=reply.stop,
@@ -131,9 +161,17 @@ def _result(run: Run, reply: Reply, tools: dict[str, ToolSpec], speech: Speech) 
         calls_step_id=speech.calls_step_id,
         tools=tools,
         refusal=reply.refusal,
+        firings=reviewed.firings,
+        server_uses=reply.server_uses,
+        blocks=reply.blocks,
     )
 
 
-def _proposed(call_id: str, call: ReplyCall, tool: ToolSpec | None) -> ProposedCall:
-    refusal = arguments.refusal(call.arguments, tool.parameters) if tool else None
-    return ProposedCall(call_id, call.name, call.arguments, call.provider_id, refusal)
+def _proposed(call_id: str, index: int, reviewed: Reviewed, tool: ToolSpec | None) -> ProposedCall:
+    call = reviewed.reply.calls[index]
+    refusal = reviewed.refusals.get(index)
+    if refusal is None and tool is not None:
+        refusal = arguments.refusal(call.arguments, tool.parameters)
+    return ProposedCall(
+        call_id, call.name, call.arguments, call.provider_id, refusal, reviewed.asked.get(index)
+    )

@@ -76,6 +76,13 @@ def nothing_starts_before_it_is_approved(c: Committed) -> str | None:
     return None
 
 
+def no_worker_answers_for_the_client(c: Committed) -> str | None:
+    """Otherwise a replay would send a letter that was sent long ago."""
+    if c.after.spec is None or c.after.spec.executor == "auto":
+        return None
+    return next((x.id for x in c.after.calls if x.executor is Executor.WORKER), None)
+
+
 def late_results_are_few(c: Committed) -> str | None:
     """Otherwise a worker gone wild could fill the store."""
     return next((x.id for x in c.after.calls if len(x.late) > MAX_LATE_RESULTS), None)

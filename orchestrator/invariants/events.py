@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.decisions import EventType, QueueTurn, RetireLog, SendCall, StopCall
 from orchestrator.invariants.committed import Committed
 from orchestrator.projection import public_status
-from orchestrator.records import CallState, ToolCall
+from orchestrator.records import CallState, StepStatus, ToolCall
 from orchestrator.states import FINAL, RunStatus
 
 _ENDS: Final = frozenset(EventType(f"run.{status}") for status in FINAL)
@@ -48,6 +48,38 @@ def the_last_event_tells_how_it_is(c: Committed) -> str | None:
     wanted = (c.run.status, public_status(c.run, c.after.calls))
     found = (last.status, last.public_status)
     return None if found == wanted else f"told {found}, is {wanted}"
+
+
+def readers_are_told_of_one_step_at_a_time(c: Committed) -> str | None:
+    """Otherwise the stream helpers of some clients would give up the whole run."""
+    open_ids = [
+        step.id
+        for step in (c.before.steps if c.before else ())
+        if step.status is StepStatus.IN_PROGRESS and not step.is_aside
+    ]
+    for event in c.decision.events:
+        if event.step is None or event.step.is_aside:
+            continue
+        begins = event.type is EventType.STEP_CREATED
+        if open_ids != ([] if begins else [event.step.id]):
+            return f"{event.type} of {event.step.id} while {open_ids} are open"
+        open_ids = [event.step.id] if begins else []
+    return None
+
+
+def what_is_told_of_a_message_is_kept_in_it(c: Committed) -> str | None:
+    """Otherwise a client that joins what it is told would have another message than one that reads
+    it afterwards.
+    """
+    told = c.decision.events
+    ended = {event.message.id: event.message.content for event in told if event.message}
+    for event in told:
+        if event.type is EventType.MESSAGE_DELTA and event.delta:
+            part = {"type": "refusal", "refusal": event.delta["refusal"]}
+            content = ended[event.delta["message_id"]]
+            if event.delta["index"] != len(content) - 1 or content[-1] != part:
+                return f"told {event.delta}, kept {content}"
+    return None
 
 
 def a_due_turn_is_queued_once(c: Committed) -> str | None:

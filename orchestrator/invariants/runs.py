@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from orchestrator.decisions import EventType
+from orchestrator.decisions import CountUsage, EventType
 from orchestrator.invariants.committed import TURN_STATUSES, Committed
 from orchestrator.projection import public_status
-from orchestrator.records import Executor, StepStatus, Usage
+from orchestrator.records import Executor, StepStatus, Tally, Usage
 from orchestrator.states import FINAL, LEGAL, RunStatus
 
 _TOLD_AGAIN: Final = (RunStatus.REQUIRES_ACTION, RunStatus.REQUIRES_ACTION)
@@ -103,10 +103,10 @@ def clients_wait_only_for_themselves(c: Committed) -> str | None:
 
 
 def usage_is_that_of_the_steps(c: Committed) -> str | None:
-    """Otherwise bills and reports differ. The last turn of a run that was cut short may have left
-    no step, so there the run may have used more.
+    """Otherwise bills and reports differ. Summaries belong to no step. The last turn of a run that
+    was cut short may have left none, so there the run may have used more.
     """
-    spent = Usage()
+    spent = c.run.summary_usage or Usage()
     for step in c.after.steps:
         spent = spent.plus(step.usage)
     total = c.run.usage or Usage()
@@ -114,3 +114,21 @@ def usage_is_that_of_the_steps(c: Committed) -> str | None:
     if total == spent or (is_cut_short and total.total_tokens > spent.total_tokens):
         return None
     return f"run {total}, steps {spent}"
+
+
+def what_is_counted_is_what_the_run_used(c: Committed) -> str | None:
+    """Otherwise the bills of tenants and threads would not be those of their runs."""
+    counted = Tally()
+    for effect in c.decision.effects:
+        if isinstance(effect, CountUsage):
+            counted = counted.plus(effect.tally)
+    before = c.was.usage if c.was else None
+    tokens = Usage.model_validate(counted.model_dump())
+    price = c.after.spec.price if c.after.spec else None
+    cost_micros = price.micros((before or Usage()).plus(tokens)) if price else 0
+    cost_micros -= price.micros(before) if price and before else 0
+    spent = (c.before or c.after).thread.spent.plus(counted)
+    is_counted = (before or Usage()).plus(tokens) == (c.run.usage or Usage())
+    if is_counted and cost_micros == counted.cost_micros and spent == c.after.thread.spent:
+        return None
+    return f"{before} became {c.run.usage}, {spent} {c.after.thread.spent}, counted {counted}"

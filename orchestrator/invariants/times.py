@@ -84,10 +84,12 @@ def _counters(aggregate: Aggregate) -> dict[str, int]:
         "generation": run.generation,
         "turns": run.turns,
         "failed attempts": run.failed_attempts,
+        "failed summaries": run.failed_summaries,
         "next step": run.next_step,
         "used tokens": run.usage.total_tokens if run.usage else 0,
         "next entry": aggregate.thread.next_seq,
     }
+    counters |= {f"uses of {name}": uses for name, uses in run.server_uses.items()}
     return counters | {call.id: call.attempts for call in aggregate.calls}
 
 

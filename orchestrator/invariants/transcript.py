@@ -5,7 +5,16 @@ from itertools import pairwise
 from orchestrator.conversation import NO_OUTPUT, Answered, build, grouped
 from orchestrator.decide.steps import LOST
 from orchestrator.invariants.committed import TURN_STATUSES, Committed
-from orchestrator.records import Message, MessageStatus, Output, StepStatus
+from orchestrator.records import (
+    Entry,
+    Guarded,
+    Message,
+    MessageStatus,
+    Output,
+    StepStatus,
+    Summary,
+)
+from orchestrator.turn_record import places
 
 
 def the_transcript_only_grows(c: Committed) -> str | None:
@@ -26,13 +35,26 @@ def each_settled_call_has_one_output(c: Committed) -> str | None:
 
 def the_transcript_is_a_conversation(c: Committed) -> str | None:
     """Otherwise providers refuse the history, and with it every later run of the thread."""
-    items = build("", grouped(c.entries)).items
+    items = build("", grouped(_originals(c))).items
     answered = [x.call_id for x in items if isinstance(x, Answered) and x.text != NO_OUTPUT]
     settled = [call.id for call in c.after.calls if call.is_settled]
     mine = {call.id for call in c.after.calls}
     found = [call_id for call_id in answered if call_id in mine]
     wanted = [] if c.run.is_rolled_back else settled
     return None if found == wanted else f"answered {found}, settled {settled}"
+
+
+def summaries_stand_for_whole_groups(c: Committed) -> str | None:
+    """Otherwise a call would be shown without its output, or what is pinned be forgotten."""
+    for summary in (e for e in c.entries if isinstance(e, Summary)):
+        hidden = set(places(summary.replaces))
+        for group in grouped(_originals(c)):
+            gone = hidden.intersection(group.seqs)
+            if gone and (group.is_pinned or len(gone) < len(group.seqs)):
+                return f"{summary.seq} hides {gone} of {group.seqs}"
+        if max(hidden, default=-1) >= summary.seq:
+            return f"{summary.seq} stands for {summary.replaces}"
+    return None
 
 
 def a_message_is_open_while_it_is_written(c: Committed) -> str | None:
@@ -57,6 +79,22 @@ def void_messages_are_those_of_lost_turns(c: Committed) -> str | None:
     lost = [step.message_id for step in c.after.steps if step.last_error == LOST]
     wanted = [] if c.run.is_rolled_back else [message_id for message_id in lost if message_id]
     return None if void == wanted else f"void {void}, lost {wanted}"
+
+
+def guardrails_speak_once_for_an_earlier_entry(c: Committed) -> str | None:
+    """Otherwise a model would be shown what a guardrail took away, or never be guarded again."""
+    guarded = [e for e in c.entries if isinstance(e, Guarded)]
+    places = [e.of_seq for e in guarded]
+    is_once = len(places) == len(set(places)) and all(e.of_seq < e.seq for e in guarded)
+    thread = c.after.thread
+    if is_once and thread.guarded_seq <= thread.next_seq:
+        return None
+    return f"guarded {places}, looked at {thread.guarded_seq} of {thread.next_seq}"
+
+
+def _originals(c: Committed) -> list[Entry]:
+    """What was said, without what summaries and guardrails made of it."""
+    return [e for e in c.entries if not isinstance(e, Summary | Guarded)]
 
 
 def _said(c: Committed) -> list[Message]:

@@ -16,7 +16,7 @@ from orchestrator.errors import ModelError
 from orchestrator.llm.endpoint import Endpoint
 from orchestrator.llm.event_stream import broken_off, drain, parsed
 from orchestrator.llm.failures import errors_named
-from orchestrator.llm.messages_reply import MessagesReply
+from orchestrator.llm.messages_reply import MessagesReply, uses_in
 from orchestrator.llm.messages_request import going_on, messages_request
 from orchestrator.llm.protocol import Delta, Reply, TurnRequest
 from orchestrator.records import Json
@@ -46,7 +46,8 @@ class AnthropicMessages:
                         yield delta
                 if reply.pauses > MAX_PAUSES:
                     raise ModelError(f"The model's answer paused more than {MAX_PAUSES} times.")
-                body = going_on(body, reply.take_blocks())
+                blocks = reply.take_blocks()
+                body = going_on(body, blocks, uses_in(blocks), reply.container)
         for item in reply.end():
             yield item
 
@@ -57,7 +58,10 @@ class AnthropicMessages:
             self._made = None
 
     async def _answer(self, body: Json, reply: MessagesReply) -> AsyncGenerator[Delta]:
-        async with self._client().messages.with_streaming_response.create(**body) as response:
+        create = self._client().messages.with_streaming_response.create
+        # The client has no words for what older models take (2.14 has none for a temperature).
+        required = {name: body[name] for name in ("model", "max_tokens", "messages", "stream")}
+        async with create(**required, extra_body=body) as response:
             events = aiter(httpx2.EventSource(response.http_response))
             async for event in events:
                 if event.data:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from orchestrator.errors import ModelError
-from orchestrator.llm.endings import failure_for, stop_for
+from orchestrator.llm.endings import failure_for, is_tokens, stop_for
 from orchestrator.llm.protocol import CallDelta, Delta, Reply, ReplyCall, TextDelta
 from orchestrator.llm.surrogates import Joiner, whole
 from orchestrator.records import Json, Usage
@@ -164,10 +164,12 @@ def _usage(usage: Any) -> Usage | None:
         usage.get("completion_tokens"),
         details.get("cached_tokens") if isinstance(details, dict) else None,
     ]
-    if not any(isinstance(count, int) for count in counts):
+    if not any(is_tokens(count) for count in counts):
         return None
-    prompt, completion, cached = (count if isinstance(count, int) else 0 for count in counts)
-    return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
+    prompt, completion, cached = (count if is_tokens(count) else 0 for count in counts)
+    return Usage(
+        prompt_tokens=prompt, completion_tokens=completion, cached_tokens=min(cached, prompt)
+    )
 
 
 def _arguments(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, assert_never
 
 from pydantic_core import from_json
 
-from orchestrator.conversation import Answered, Conversation, Heard, Item, Said
+from orchestrator.conversation import Answered, Conversation, Heard, Item, Recalled, Said
 from orchestrator.llm.protocol import TurnRequest
 from orchestrator.records import AskedCall, Json, RunSpec
 
@@ -62,6 +62,8 @@ def _message(item: Item) -> Json | None:
     match item:
         case Heard():
             return {"role": "user", "content": _content(item)}
+        case Recalled():
+            return {"role": "user", "content": item.text}
         case Said(text="", calls=()):
             return None
         case Said(text=text, calls=()):

@@ -4,7 +4,7 @@ The OpenAI-compatible adapter and the scripted models share these rules, so that
 scripted model sees what the real provider would bring about.
 """
 
-from typing import Final
+from typing import Final, TypeGuard
 
 from orchestrator.commands import Stop
 from orchestrator.errors import ModelError
@@ -47,3 +47,8 @@ def failure_for(status: int, message: str, retry_after_s: float | None = None) -
         is_retryable=status >= 500 or status in TRANSIENT_STATUSES,
         retry_after_s=retry_after_s,
     )
+
+
+def is_tokens(count: object) -> TypeGuard[int]:
+    """Whether this can be a number of tokens. Some servers send -1 for what they do not know."""
+    return type(count) is int and 0 <= count < 1_000_000_000

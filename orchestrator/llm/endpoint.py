@@ -15,6 +15,11 @@ from orchestrator.settings import Settings
 NO_KEY: Final = "none"
 """For local servers that ask for no key; the clients insist on one."""
 
+KEEP_ALIVE_S: Final = 4.0
+"""Uvicorn (vLLM, LiteLLM) and llama.cpp close idle connections after 5 s: a request that meets this
+has failed.
+"""
+
 SENTENCE_LIMIT_CHARS: Final = 500
 
 
@@ -41,7 +46,9 @@ class Endpoint:
             "timeout": httpx2.Timeout(silence_s, connect=connect_s),
             "http_client": sdk.DefaultAsyncHttpxClient(
                 limits=httpx2.Limits(
-                    max_connections=connections, max_keepalive_connections=connections
+                    max_connections=connections,
+                    max_keepalive_connections=connections,
+                    keepalive_expiry=KEEP_ALIVE_S,
                 )
             ),
         }

@@ -1,18 +1,19 @@
 """A streamed answer of Anthropic's Messages API, put together again. Pure.
 
-Blocks are kept as they came, since an answer that paused is sent back whole: thoughts with their
-signatures, searches with their results. Only text and calls reach the engine.
+Blocks are kept as they came, since an answer that paused is sent back whole, and so is a turn whose
+calls were answered: thoughts with their signatures, searches with their results.
 """
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic_core import from_json
 
 from orchestrator.commands import Stop
 from orchestrator.errors import ModelError
-from orchestrator.llm.endings import failure_for, stop_for
+from orchestrator.llm.endings import failure_for, is_tokens, stop_for
 from orchestrator.llm.protocol import CallDelta, Delta, Reply, ReplyCall, TextDelta
 from orchestrator.llm.surrogates import Joiner, whole
 from orchestrator.records import Json, Usage
@@ -34,16 +35,27 @@ STATUSES: Final = {
 
 JOINED: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
+PLAIN: Final = frozenset({"text", "tool_use"})
+"""Blocks of which nothing is lost if they are written anew."""
+
+RESULT: Final = "_tool_result"
+"""What a block with the result of the provider's own tool ends its type with."""
+
 DECLINED: Final = "The model declined to answer."
 
 
 class MessagesReply:
-    """Give it the events in order, of all answers of one turn; then ask for the reply."""
+    """Give it the events in order, of all answers of one turn; then ask for the reply.
+
+    ``container`` is where the provider runs code for this turn, if it does.
+    """
 
     def __init__(self) -> None:
         self.pauses = 0
         self.has_stopped = False
         self._blocks: list[Json] = []
+        self._taken = 0
+        self.container: str | None = None
         self._open: dict[Any, _Block] = {}
         self._text: list[str] = []
         self._joiner = Joiner()
@@ -60,7 +72,8 @@ class MessagesReply:
 
     def take_blocks(self) -> list[Json]:
         """What the answer that has paused consists of; then feed on, with the next one."""
-        taken, self._blocks = self._blocks, []
+        taken = self._blocks[self._taken :]
+        self._taken = len(self._blocks)
         self.has_stopped = self.is_whole
         return taken
 
@@ -98,7 +111,12 @@ class MessagesReply:
             else stop_for(STOPS.get(self._stop_reason), has_calls=bool(self._calls)),
             usage=self._usage,
             refusal=(self._refusal or DECLINED) if is_refused else None,
+            server_uses=uses_in(self._blocks),
+            blocks=tuple(self._blocks) if self._calls and self._holds_more() else (),
         )
+
+    def _holds_more(self) -> bool:
+        return any(block.get("type") not in PLAIN for block in self._blocks)
 
     def _start(self, index: Any, content: Json) -> Iterator[Delta]:
         is_call = content.get("type") == "tool_use"
@@ -133,6 +151,9 @@ class MessagesReply:
         delta = event.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         self._stop_reason = _str(delta.get("stop_reason")) or self._stop_reason
+        match delta.get("container"):
+            case {"id": str() as container}:
+                self.container = container
         match delta.get("stop_details"):
             case {"explanation": str() as explanation}:
                 self._refusal = explanation
@@ -142,7 +163,7 @@ class MessagesReply:
 
     def _count(self, counts: Json) -> None:
         """Counts are totals of this answer so far: the last one of each name is right."""
-        self._counts |= {name: count for name, count in counts.items() if isinstance(count, int)}
+        self._counts |= {name: count for name, count in counts.items() if is_tokens(count)}
 
     def _finish(self) -> None:
         self.has_stopped = True
@@ -150,6 +171,12 @@ class MessagesReply:
         if self._counts:
             self._usage = _usage(self._counts).plus(self._usage)
             self._counts = {}
+
+
+def uses_in(blocks: Iterable[Json]) -> Mapping[str, int]:
+    """How often the provider's own tools have run; what is only asked for is not yet done."""
+    results = (block for block in blocks if _str(block.get("type")).endswith(RESULT))
+    return Counter(_tool_of(block) for block in results if not _has_failed(block))
 
 
 class _Block:
@@ -178,6 +205,17 @@ class _Block:
         self._input += piece
         if piece and self._number is not None:
             yield CallDelta(self._number, None, piece)
+
+
+def _tool_of(block: Json) -> str:
+    """Some tools work under several names: ``bash_code_execution`` is ``code_execution``."""
+    name = _str(block.get("type")).removesuffix(RESULT)
+    return "code_execution" if name.endswith("code_execution") else name
+
+
+def _has_failed(block: Json) -> bool:
+    content = block.get("content")
+    return isinstance(content, dict) and _str(content.get("type")).endswith("_error")
 
 
 def _usage(counts: Json) -> Usage:

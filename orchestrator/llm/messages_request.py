@@ -5,17 +5,21 @@ round in one user message, before any words of the user; no empty text. Two mark
 hold what the next turn sends again: one after the system text, one at the end.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from pydantic_core import from_json
 
-from orchestrator.conversation import Answered, Conversation, Heard, Item, Said
+from orchestrator.conversation import Answered, Conversation, Heard, Item, Recalled, Said
 from orchestrator.llm.chat_request import tool_arguments, tool_name
 from orchestrator.llm.protocol import TurnRequest
-from orchestrator.records import Json, RunSpec
+from orchestrator.records import AskedCall, Json, RunSpec
+from orchestrator.server_tools import name_of, server_tools, with_uses_left
 
 CACHE_MARK: Final[Json] = {"type": "ephemeral"}
+
+EFFORTS: Final = {"minimal": "low"}
+"""What is called otherwise here."""
 
 NOTHING: Final = "(nothing was said)"
 """In place of an empty message."""
@@ -33,19 +37,34 @@ def messages_request(request: TurnRequest, max_output_tokens: int) -> Json:
         "max_tokens": min(asked, max_output_tokens),
         "messages": messages(request.conversation),
         "stream": True,
-        **_tools(spec, request.tool_choice),
+        **_tools(request),
         **_sampling(spec),
     }
     if system := request.conversation.system.strip():
         body["system"] = [_text(system) | {"cache_control": CACHE_MARK}]
     elif tools := body.get("tools"):
         tools[-1]["cache_control"] = CACHE_MARK
+    if used_up := _used_up(spec):
+        body["system"] = [*body.get("system", []), _text(used_up)]
     return body
 
 
-def going_on(body: Json, blocks: Sequence[Json]) -> Json:
-    """The same request once more, with what a paused answer has said so far."""
-    return body | {"messages": [*body["messages"], {"role": "assistant", "content": list(blocks)}]}
+def going_on(
+    body: Json, blocks: Sequence[Json], uses: Mapping[str, int], container: str | None = None
+) -> Json:
+    """The same request once more, with what a paused answer has said so far, and with as many uses
+    of each tool as are left. None is taken away: what has begun must be able to end.
+    """
+    said = {"role": "assistant", "content": list(blocks)}
+    found = body | {"messages": [*body["messages"], said]}
+    if container:
+        found["container"] = container
+    if "tools" in body:
+        found["tools"] = [
+            tool | ({"max_uses": 1} if tool.get("max_uses") == 0 else {})
+            for tool in with_uses_left(body["tools"], uses)
+        ]
+    return found
 
 
 def messages(conversation: Conversation) -> list[Json]:
@@ -72,21 +91,38 @@ def _blocks(item: Item) -> list[Json]:
     match item:
         case Heard():
             return list(_heard(item.parts)) or [_text(NOTHING)]
+        case Recalled():
+            return [_text(item.text)]
         case Said():
+            uses = [_tool_use(call) for call in item.calls]
             spoken = [_text(item.text)] if item.text.strip() else []
-            return spoken + [
-                {
-                    "type": "tool_use",
-                    "id": call.call_id,
-                    "name": tool_name(call.name),
-                    "input": from_json(tool_arguments(call.arguments)),
-                }
-                for call in item.calls
-            ]
+            return _as_written(item, uses) or spoken + uses
         case Answered():
             return [{"type": "tool_result", "tool_use_id": item.call_id, "content": item.text}]
         case _:
             assert_never(item)
+
+
+def _as_written(said: Said, uses: Sequence[Json]) -> list[Json]:
+    """What the provider wrote, with our ids and arguments of the calls; nothing if that is not what
+    was said (a guardrail may have changed it).
+    """
+    texts = [block.get("text") for block in said.blocks if block.get("type") == "text"]
+    calls = [block for block in said.blocks if block.get("type") == "tool_use"]
+    if "".join(map(str, texts)) != said.text or len(calls) != len(uses):
+        return []
+    made = iter(uses)
+    kept = (block for block in said.blocks if block.get("text", "words").strip())
+    return [next(made) if block.get("type") == "tool_use" else dict(block) for block in kept]
+
+
+def _tool_use(call: AskedCall) -> Json:
+    return {
+        "type": "tool_use",
+        "id": call.call_id,
+        "name": tool_name(call.name),
+        "input": from_json(tool_arguments(call.arguments)),
+    }
 
 
 def _heard(parts: Iterable[Json]) -> Iterable[Json]:
@@ -112,11 +148,13 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def _tools(spec: RunSpec, choice: Any) -> Json:
+def _tools(request: TurnRequest) -> Json:
+    spec = request.spec
     tools = [_tool(tool["function"]) for tool in spec.tools if tool.get("type") == "function"]
+    tools += [_server_tool(tool) for tool in server_tools(spec.tools) if tool.get("max_uses") != 0]
     if not tools:
-        return {}
-    asked = _choice(choice)
+        return _tools_of_before(request.conversation)
+    asked = _choice(request.tool_choice)
     if not spec.parallel_tool_calls and asked != {"type": "none"}:
         asked = (asked or {"type": "auto"}) | {"disable_parallel_tool_use": True}
     return {"tools": tools} | ({"tool_choice": asked} if asked else {})
@@ -128,6 +166,30 @@ def _tool(function: Json) -> Json:
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
     }
     return found | ({"description": text} if (text := function.get("description")) else {})
+
+
+def _server_tool(tool: Json) -> Json:
+    """As it was declared; running code has no limit of uses at the provider."""
+    kept = {
+        field: value
+        for field, value in tool.items()
+        if value is not None and (field != "max_uses" or name_of(tool) != "code_execution")
+    }
+    return kept | {"name": name_of(tool)}
+
+
+def _used_up(spec: RunSpec) -> str:
+    names = [name_of(tool) for tool in server_tools(spec.tools) if tool.get("max_uses") == 0]
+    return f"Used up, and no longer available: {', '.join(names)}." if names else ""
+
+
+def _tools_of_before(conversation: Conversation) -> Json:
+    """Calls in the history must be of tools that are declared, even where none may be called."""
+    said = (item for item in conversation.items if isinstance(item, Said))
+    names = sorted({tool_name(call.name) for item in said for call in item.calls})
+    if not names:
+        return {}
+    return {"tools": [_tool({"name": name}) for name in names], "tool_choice": {"type": "none"}}
 
 
 def _choice(choice: Any) -> Json | None:
@@ -149,7 +211,12 @@ def _sampling(spec: RunSpec) -> Json:
         sent["temperature"] = spec.temperature
     elif spec.top_p is not None and spec.top_p != 1:
         sent["top_p"] = spec.top_p
+    if (effort := spec.reasoning_effort) == "none":
+        sent["thinking"] = {"type": "disabled"}
+    elif effort:
+        sent["output_config"] = {"effort": EFFORTS.get(effort, effort)}
     match spec.response_format:
         case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
-            sent["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+            form = {"format": {"type": "json_schema", "schema": schema}}
+            sent["output_config"] = sent.get("output_config", {}) | form
     return sent

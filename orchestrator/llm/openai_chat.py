@@ -11,12 +11,15 @@ from typing import Final
 import httpx2
 import openai
 
+from orchestrator.errors import ModelError
 from orchestrator.llm.chat_reply import ChatReply
 from orchestrator.llm.chat_request import chat_request
 from orchestrator.llm.endpoint import Endpoint
 from orchestrator.llm.event_stream import broken_off, drain, parsed
 from orchestrator.llm.failures import errors_named
 from orchestrator.llm.protocol import Delta, Reply, TurnRequest
+from orchestrator.llm.routes import unknown_here
+from orchestrator.server_tools import server_tools
 from orchestrator.settings import Settings
 
 LAST_EVENT: Final = "[DONE]"
@@ -32,6 +35,8 @@ class OpenAIChat:
 
     async def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
         """One request. Closing the iteration closes the connection."""
+        if server_tools(request.spec.tools):
+            raise ModelError(unknown_here(request.spec))
         reply = ChatReply()
         with errors_named(openai, openai.OpenAIError, self._endpoint):
             create = self._client().chat.completions.with_streaming_response.create

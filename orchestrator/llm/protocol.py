@@ -4,13 +4,13 @@ A turn needs nothing but its request: the model keeps no state between turns, an
 again what another one asked before.
 """
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from orchestrator.commands import Stop
 from orchestrator.conversation import Conversation
-from orchestrator.records import RunSpec, Usage
+from orchestrator.records import Json, RunSpec, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class TurnRequest:
     ``turn`` counts the run's finished turns, ``failed_attempts`` the failed model calls of the run
     so far, those of this turn included: together they say which attempt this is. ``tool_choice`` is
     what applies to this turn (a forced choice holds for the first turn of a run only),
-    ``max_completion_tokens`` what is left of the run's limit.
+    ``max_completion_tokens`` what is left of the run's limit. ``is_summary``: no turn is asked for,
+    but a summary of what is in the conversation.
     """
 
     run_id: str
@@ -30,6 +31,7 @@ class TurnRequest:
     failed_attempts: int
     tool_choice: Any = "auto"
     max_completion_tokens: int | None = None
+    is_summary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,20 @@ class ReplyCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The whole answer, the last item of every stream."""
+    """The whole answer, the last item of every stream.
+
+    ``server_uses``: how often the provider's own tools have run, by name; ``blocks``: see
+    ``CallRound``. ``without``: fields of the spec that the model refuses, and so was not told.
+    """
 
     text: str | None
     calls: tuple[ReplyCall, ...] = ()
     stop: Stop = Stop.DONE
     usage: Usage | None = None
     refusal: str | None = None
+    server_uses: Mapping[str, int] = field(default_factory=dict)
+    blocks: tuple[Json, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 Delta = TextDelta | CallDelta

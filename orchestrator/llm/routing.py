@@ -1,21 +1,16 @@
-"""Which model answers to which name: the settings' table first, then the built-in one."""
+"""Which model answers to which name."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Final, Protocol
 
 from orchestrator.errors import ModelError
 from orchestrator.llm.endpoint import Endpoint
 from orchestrator.llm.protocol import Delta, Model, Reply, TurnRequest
+from orchestrator.llm.routes import routes_of
 from orchestrator.llm.scripted import ScriptedModel
+from orchestrator.llm.unheeded import Unheeded
 from orchestrator.settings import ModelRoute, Settings
-
-BUILT_IN: Final = {
-    "scripted/*": (ModelRoute(api="scripted"),),
-    "claude-*": (ModelRoute(api="anthropic", context_tokens=200_000),),
-    "*": (ModelRoute(api="openai"),),
-}
 
 OFFICIAL: Final = {
     "openai": "https://api.openai.com/v1",
@@ -33,16 +28,11 @@ class Models:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._scripted = ScriptedModel(settings.scripts_dir)
-        self._table = settings.model_routes | {
-            pattern: routes
-            for pattern, routes in BUILT_IN.items()
-            if pattern not in settings.model_routes
-        }
         self._adapters: dict[ModelRoute, _Adapter] = {}
 
     def routes(self, name: str) -> tuple[ModelRoute, ...]:
         """Where this model is asked: first of all, and after each failure."""
-        return next(routes for pattern, routes in self._table.items() if fnmatchcase(name, pattern))
+        return routes_of(self._settings, name)
 
     def route(self, name: str, attempt: int = 0) -> ModelRoute:
         """Where it is asked after so many failures."""
@@ -56,7 +46,7 @@ class Models:
         that fails as well.
         """
         route = self.route(name, attempt)
-        model: Model = self._scripted if route.api == "scripted" else self._adapter(route)
+        model: Model = self._scripted if route.api == "scripted" else Unheeded(self._adapter(route))
         return _Renamed(model, route.model) if route.model else model
 
     async def aclose(self) -> None:
@@ -65,7 +55,7 @@ class Models:
             await adapter.aclose()
 
     def _adapter(self, route: ModelRoute) -> "_Adapter | _Unconfigured":
-        endpoint = self._endpoint(route)
+        endpoint = _endpoint(self._settings, route)
         if endpoint is None:
             return _Unconfigured(route)
         if route not in self._adapters:
@@ -82,23 +72,30 @@ class Models:
 
         return OpenAIChat(endpoint, self._settings)
 
-    def _endpoint(self, route: ModelRoute) -> Endpoint | None:
-        """A key of the settings goes only where the settings say, never to a route's own URL."""
-        settings = self._settings
-        if route.api == "anthropic":
-            base_url, key = settings.anthropic_base_url, settings.anthropic_api_key
-        else:
-            base_url, key = settings.openai_base_url, settings.openai_api_key
-        variable = f"RUNSTATE_{route.api.upper()}_API_KEY"
-        if route.base_url or route.key_variable:
-            base_url, key = route.base_url or base_url, route.key
-            variable = route.key_variable or "key_variable in RUNSTATE_MODEL_ROUTES"
-        if not (base_url or key):
-            return None
-        base_url = base_url or OFFICIAL[route.api]
-        if route.api == "anthropic":  # its client adds /v1 itself
-            base_url = base_url.rstrip("/").removesuffix("/v1")
-        return Endpoint(base_url, key, variable)
+
+def missing_endpoint(settings: Settings, name: str) -> str | None:
+    """What the settings lack to ask this model at all, in words."""
+    route, *_ = routes_of(settings, name)
+    is_there = route.api == "scripted" or _endpoint(settings, route) is not None
+    return None if is_there else _lacking(name, route)
+
+
+def _endpoint(settings: Settings, route: ModelRoute) -> Endpoint | None:
+    """A key of the settings goes only where the settings say, never to a route's own URL."""
+    if route.api == "anthropic":
+        base_url, key = settings.anthropic_base_url, settings.anthropic_api_key
+    else:
+        base_url, key = settings.openai_base_url, settings.openai_api_key
+    variable = f"RUNSTATE_{route.api.upper()}_API_KEY"
+    if route.base_url or route.key_variable:
+        base_url, key = route.base_url or base_url, route.key
+        variable = route.key_variable or "key_variable in RUNSTATE_MODEL_ROUTES"
+    if not (base_url or key):
+        return None
+    base_url = base_url or OFFICIAL[route.api]
+    if route.api == "anthropic":  # its client adds /v1 itself
+        base_url = base_url.rstrip("/").removesuffix("/v1")
+    return Endpoint(base_url, key, variable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +116,14 @@ class _Unconfigured:
 
     async def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
         """Fail, and say what is missing."""
-        name = self.route.api.upper()
-        key = self.route.key_variable or f"RUNSTATE_{name}_API_KEY"
-        raise ModelError(
-            f"No endpoint serves the model {request.spec.model}: set RUNSTATE_{name}_BASE_URL or"
-            f" {key}, name its endpoint in RUNSTATE_MODEL_ROUTES, or use a model named scripted/…"
-        )
+        raise ModelError(_lacking(request.spec.model, self.route))
         yield  # it is a generator all the same
+
+
+def _lacking(name: str, route: ModelRoute) -> str:
+    api = route.api.upper()
+    key = route.key_variable or f"RUNSTATE_{api}_API_KEY"
+    return (
+        f"No endpoint serves the model {name}: set RUNSTATE_{api}_BASE_URL or {key}, name its"
+        " endpoint in RUNSTATE_MODEL_ROUTES, or use a model named scripted/…"
+    )

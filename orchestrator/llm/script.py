@@ -59,10 +59,13 @@ class Turn(_Part):
     """
 
     text: str | None = None
+    refusal: str | None = None
     tool_calls: list[ScriptedCall] = []
+    calls_first: bool = False
     delay_s: NonNegativeFloat = 0
     chunk_delay_s: NonNegativeFloat = 0
     usage: ScriptedUsage | None = None
+    server_uses: dict[str, PositiveInt] = {}
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
     error: ScriptedError | None = None
     times: PositiveInt = 1
@@ -75,12 +78,17 @@ class Turn(_Part):
 
 
 DONE: Final = Turn(text="done")
+SUMMARY: Final = Turn(text="(a summary)")
 
 
 class Script(_Part):
-    """The turns of one run, in order. Nobody keeps a position: the run's counters tell it."""
+    """The turns of one run, in order. Nobody keeps a position: the run's counters tell it.
+
+    ``summary`` is what is written whenever older entries are to be summarised.
+    """
 
     turns: list[Turn]
+    summary: Turn = SUMMARY
 
     def at(self, position: int) -> Turn:
         """The entry for attempt number ``position`` of a run (from 0); past the end: "done"."""

@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from orchestrator.conversation import Conversation, Heard
 from orchestrator.errors import LastErrorCode, ModelError
 from orchestrator.llm.script import Script
+from orchestrator.yaml_text import NotYaml, YamlText, written
 
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names of scripts: no separators, no leading dot, so that none leads out of the folder."""
@@ -51,45 +51,28 @@ def find_script(conversation: Conversation) -> Script:
 class _Source:
     """Where a script came from, for sentences about it."""
 
-    def __init__(self, name: str, code: LastErrorCode, yaml_text: bytes | None = None) -> None:
+    def __init__(self, name: str, code: LastErrorCode, text: YamlText | None = None) -> None:
         self.name = name
         self.code = code
-        self._yaml_text = yaml_text
+        self._text = text
 
     def error(self, sentence: str) -> ModelError:
         return ModelError(f"{self.name}: {sentence}", last_error_code=self.code)
 
     def place(self, path: tuple[int | str, ...]) -> str:
         """Such as ``line 7, turns[2].tool_calls[0].name``."""
-        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-        return f"{self._line(path)}{steps.removeprefix('.') or 'the whole'}"
-
-    def _line(self, path: tuple[int | str, ...]) -> str:
-        if self._yaml_text is None:
-            return ""
-        node = yaml.compose(self._yaml_text, Loader=yaml.SafeLoader)
-        for step in path:
-            node = _child(node, step) or node
-        return f"line {node.start_mark.line + 1}, " if node else ""
-
-
-class _Loader(yaml.SafeLoader):
-    """Plain YAML without dates: ``2026-12-01`` stays text, since JSON has no dates."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 (the name is PyYAML's)
-        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
-        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+        line = f"line {self._text.line(path)}, " if self._text else ""
+        return f"{line}{written(path) or 'the whole'}"
 
 
 @lru_cache(maxsize=64)
 def _load(path: Path, mtime_ns: int, size_bytes: int) -> Script:  # noqa: ARG001 (they are the key)
-    text = path.read_bytes()
+    text = YamlText(path.read_bytes())
     source = _Source(path.name, "server_error", text)
     try:
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except yaml.YAMLError as error:
-        raise source.error(f"not YAML: {' '.join(str(error).split())}") from None
+        data = text.load()
+    except NotYaml as error:
+        raise source.error(f"line {error.line}, {error}") from None
     return _validated(data, source)
 
 
@@ -110,13 +93,3 @@ def _validated(data: Any, source: _Source) -> Script:
         first, *others = error.errors(include_url=False)
         more = f" (and {len(others)} more)" if others else ""
         raise source.error(f"{source.place(first['loc'])}: {first['msg']}{more}.") from None
-
-
-def _child(node: yaml.Node | None, step: int | str) -> yaml.Node | None:
-    match node, step:
-        case yaml.SequenceNode(value=items), int() if step < len(items):
-            item: yaml.Node = items[step]
-            return item
-        case yaml.MappingNode(value=pairs), str():
-            return next((value for key, value in pairs if key.value == step), None)
-    return None

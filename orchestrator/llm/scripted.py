@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from orchestrator.llm.endings import failure_for, stop_for
 from orchestrator.llm.protocol import CallDelta, Delta, Reply, ReplyCall, TextDelta, TurnRequest
-from orchestrator.llm.script import Turn
+from orchestrator.llm.script import SUMMARY, Turn
 from orchestrator.llm.script_reader import find_script, read_script
 from orchestrator.llm.templates import Renderer, newest_user_text
 from orchestrator.records import Usage
@@ -37,7 +37,7 @@ class ScriptedModel:
         """Play the entry that is due."""
         turn, reply = self._due(request)
         await _pause(turn.delay_s)
-        for number, delta in enumerate(_deltas(reply)):
+        for number, delta in enumerate(_deltas(reply, calls_first=turn.calls_first)):
             if number:
                 await _pause(turn.chunk_delay_s)
             yield delta
@@ -51,10 +51,13 @@ class ScriptedModel:
         if name == "echo":
             return Turn(), Reply(newest_user_text(request.conversation))
         if is_inline := name == "inline":
+            if request.is_summary:  # which has no message of the user in it
+                return SUMMARY, Reply(SUMMARY.text)
             script = find_script(request.conversation)
         else:
             script = read_script(self._scripts_dir, name)
-        turn = script.at(request.turn + request.failed_attempts)
+        position = request.turn + request.failed_attempts
+        turn = script.summary if request.is_summary else script.at(position)
         return turn, _reply(turn, Renderer(request.conversation, may_compute=not is_inline))
 
 
@@ -68,6 +71,8 @@ def _reply(turn: Turn, renderer: Renderer) -> Reply:
         ),
         stop=stop_for(turn.finish_reason, has_calls=bool(turn.tool_calls)),
         usage=Usage(**turn.usage.model_dump()) if turn.usage else None,
+        refusal=turn.refusal,
+        server_uses=turn.server_uses,
     )
 
 
@@ -78,9 +83,20 @@ def _arguments(arguments: Any, renderer: Renderer) -> str:
     return json.dumps(renderer.value(arguments), ensure_ascii=False, separators=(",", ":"))
 
 
-def _deltas(reply: Reply) -> Iterator[Delta]:
+def _deltas(reply: Reply, *, calls_first: bool) -> Iterator[Delta]:
+    if not calls_first:
+        yield from _words(reply)
+    yield from _calls(reply)
+    if calls_first:
+        yield from _words(reply)
+
+
+def _words(reply: Reply) -> Iterator[Delta]:
     for word in WORDS.findall(reply.text or ""):
         yield TextDelta(word)
+
+
+def _calls(reply: Reply) -> Iterator[Delta]:
     for index, call in enumerate(reply.calls):
         yield CallDelta(index, call.name, call.arguments[:PIECE_CHARS])
         for start in range(PIECE_CHARS, len(call.arguments), PIECE_CHARS):

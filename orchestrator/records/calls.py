@@ -64,7 +64,8 @@ class ToolCall(Record):
     holds the output, ``has_full_output``: the model was shown a part, the rest is kept beside it;
     ``drift``: how the output's JSON shape differs from that of the tool's last one. ``deadline_ms``
     is when the tool must have ended, set by the claim. ``approve_by_ms``: it waits so long to be
-    approved and never starts before; ``asked_arguments``: the model's, if an operator edited them.
+    approved and never starts before; ``asked_arguments``: the model's, if a guardrail or an
+    operator has put others in their place.
     """
 
     id: str

@@ -1,11 +1,17 @@
 """Runs, their steps, and what they cost."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from orchestrator.errors import LastErrorCode
 from orchestrator.records.record import Json, Metadata, Record
 from orchestrator.states import RunStatus, is_final
+
+DEFAULT_TENANT: Final = "default"
+"""Whoever comes without a key, or with one that has no name."""
 
 
 class Usage(Record):
@@ -34,12 +40,15 @@ class Usage(Record):
         )
 
 
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Price(Record):
     """What a model costs, in US dollars per million tokens."""
 
-    prompt: float
-    completion: float
-    cached: float | None = None
+    prompt: Dollars
+    completion: Dollars
+    cached: Dollars | None = None
 
     def of(self, usage: Usage) -> float:
         """The cost in dollars; cached tokens cost as much as others if nothing is said of them."""
@@ -52,11 +61,18 @@ class Price(Record):
         )
         return micros / 1_000_000
 
+    def micros(self, usage: Usage) -> int:
+        """The same in whole millionths of a dollar."""
+        return round(self.of(usage) * 1_000_000)
+
 
 class RunSpec(Record):
     """What the run was asked to do. Written once, at creation.
 
-    From ``max_turns`` on: the operator's limits of a run, and the price of its model if known.
+    ``pinned_tools``: their outputs are kept, whatever is left out, as a tool's author may ask for.
+    ``executor``: "auto" gives a call to the workers that serve its tool, else to the client;
+    "client" gives all of them to the client. From ``max_turns`` on: the operator's limits of a run,
+    the price of its model if known, and who it is counted for.
     """
 
     assistant_id: str
@@ -73,12 +89,15 @@ class RunSpec(Record):
     parallel_tool_calls: bool = True
     response_format: Any = "auto"
     reasoning_effort: str | None = None
+    pinned_tools: tuple[str, ...] = ()
+    executor: Literal["auto", "client"] = "auto"
     max_turns: int = 50
     max_tool_calls: int | None = None
     max_repeated_calls: int | None = None
     max_total_tokens: int | None = None
     max_cost_usd: float | None = None
     price: Price | None = None
+    tenant: str = DEFAULT_TENANT
 
     def function_names(self) -> tuple[str, ...]:
         """The names of the function tools that this run declares."""
@@ -100,9 +119,12 @@ class Run(Record):
 
     ``turns`` counts model turns that ended; ``failed_attempts`` counts model calls that failed and
     were repeated. ``token_ratio``: tokens by the provider's count for each one by ours.
+    ``summary_usage``: what of ``usage`` went into summaries, and so belongs to no step.
+    ``server_uses``: how often tools of the provider's own have run, by name.
     ``generation`` rises with each ``start_turn`` and fences engines; ``engine`` is who holds the
-    turn now. ``incomplete_message`` says in words what was used up. ``rolls_back``: somebody asked
-    that what it adds to the transcript goes when it ends.
+    turn now. ``incomplete_message`` says in words what was used up. ``stopped_by``: the guardrail
+    whose refusal is the answer. ``rolls_back``: somebody asked that what it adds to the transcript
+    goes when it ends.
     """
 
     id: str
@@ -120,12 +142,16 @@ class Run(Record):
     incomplete_reason: IncompleteReason | None = None
     incomplete_message: str | None = None
     usage: Usage | None = None
+    summary_usage: Usage | None = None
+    failed_summaries: int = 0
     generation: int = 0
     engine: str | None = None
     turns: int = 0
     failed_attempts: int = 0
     token_ratio: float = 1.0
+    server_uses: Mapping[str, int] = {}
     next_step: int = 0
+    stopped_by: str | None = None
     rolls_back: bool = False
 
     @property
@@ -152,13 +178,16 @@ class StepStatus(StrEnum):
 class Step(Record):
     """One thing that the run did: wrote a message, or asked for tools (``index`` counts from 0).
 
-    ``turn`` is the model turn that did it, ``message_seq`` the place of its message.
+    ``turn`` is the model turn that did it, ``message_seq`` the place of its message. A message that
+    begins while the step of its turn's calls is open has a step ``is_aside``: streams do not show
+    it, since clients know one open step at a time.
     """
 
     id: str
     index: int
     turn: int = 0
     type: Literal["message_creation", "tool_calls"]
+    is_aside: bool = False
     status: StepStatus
     created_ms: int
     message_id: str | None = None

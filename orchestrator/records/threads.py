@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from orchestrator.records.guards import Guarded
 from orchestrator.records.record import Json, Metadata, Record
+from orchestrator.records.tallies import Tally
 
 # -- assistants and threads ----------------------------------------------------------------------
 
@@ -32,8 +34,9 @@ class Thread(Record):
     """A conversation, and the part of its state that commands change.
 
     ``next_seq`` is the place of the next transcript entry; ``active_run_id`` is the lock, and
-    ``active_from_seq`` the first place of what the active run adds. ``waiting`` is served in order
-    when the lock is free. ``is_deleted`` is decided, never stored.
+    ``active_from_seq`` the first place of what the active run adds; guardrails have looked at what
+    is before ``guarded_seq``. ``waiting`` is served in order when the lock is free. ``spent`` is
+    what its runs used. ``is_deleted`` is decided, never stored.
     """
 
     id: str
@@ -43,7 +46,9 @@ class Thread(Record):
     active_run_id: str | None = None
     active_from_seq: int = 0
     next_seq: int = 0
+    guarded_seq: int = 0
     waiting: tuple["Waiting", ...] = ()
+    spent: Tally = Tally()
     is_deleted: bool = False
 
 
@@ -95,13 +100,18 @@ class Waiting(Record):
 
 
 class CallRound(Record):
-    """The model asked for these calls in one turn. ``calls`` is in the model's order."""
+    """The model asked for these calls in one turn. ``calls`` is in the model's order.
+
+    ``blocks`` is the whole turn as its provider wrote it, where it holds what only the provider can
+    read: what its own tools have found, and thoughts with their signatures.
+    """
 
     kind: Literal["calls"] = "calls"
     seq: int
     run_id: str
     turn: int
     calls: tuple["AskedCall", ...]
+    blocks: tuple[Json, ...] = ()
 
 
 class AskedCall(Record):
@@ -119,7 +129,7 @@ class AskedCall(Record):
 class Output(Record):
     """The answer to one call, as the model reads it. Entries arrive in the order of completion.
 
-    ``arguments``: those that an operator put in the place of the model's own.
+    ``arguments``: those that a guardrail or an operator put in the place of the model's own.
     """
 
     kind: Literal["output"] = "output"
@@ -130,4 +140,21 @@ class Output(Record):
     arguments: str | None = None
 
 
-Entry = Annotated[Message | CallRound | Output, Field(discriminator="kind")]
+Spans = tuple[tuple[int, int], ...]
+"""Places in the transcript as ranges, both ends included: ``((0, 3), (7, 7))``."""
+
+
+class Summary(Record):
+    """What a model wrote of older entries. Models are shown it in the place of what it
+    ``replaces``, which stays in the transcript. ``turn`` is the one before which it was written.
+    """
+
+    kind: Literal["summary"] = "summary"
+    seq: int
+    run_id: str
+    turn: int
+    text: str
+    replaces: Spans
+
+
+Entry = Annotated[Message | CallRound | Output | Summary | Guarded, Field(discriminator="kind")]

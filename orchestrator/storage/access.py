@@ -84,13 +84,16 @@ def read_time(reply: Sequence[bytes]) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 
-async def until_fresh(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Load, change and write again until nobody else came between."""
+async def until_fresh(attempt: Callable[[], Awaitable[T]], but_for: Sequence[Guard] = ()) -> T:
+    """Load, change and write again until nobody else came between. A guard that is not loaded
+    again is named in ``but_for``.
+    """
     for _ in range(ATTEMPTS - 1):
         try:
             return await attempt()
-        except StaleRevision:
-            continue
+        except StaleRevision as stale:
+            if any(guard.key == stale.key for guard in but_for):
+                raise
     return await attempt()
 
 

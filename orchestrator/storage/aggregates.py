@@ -1,10 +1,11 @@
 """Loading and committing runs with their threads, and reading them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pydantic import TypeAdapter
 
-from orchestrator.decisions import Decision, Event, TimerKey, TimerKind
+from orchestrator.decisions import Decision, Event, EventType, TimerKey, TimerKind
 from orchestrator.errors import NotFound
 from orchestrator.records import Aggregate, Entry, Output, Run, RunSpec, Step, Thread, ToolCall
 from orchestrator.storage.access import Access, read_time
@@ -18,6 +19,12 @@ from orchestrator.store import Loaded, Page, PageQuery, RunRef, RunView
 from orchestrator.turn_record import TurnRecord
 
 ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+
+
+_DELTAS: Final = tuple(
+    f'{{"type":"{kind}"'.encode() for kind in EventType if kind.endswith(".delta")
+)
+"""How the pieces of what the model says begin in the log."""
 
 
 class Aggregates(Access):
@@ -102,11 +109,11 @@ class Aggregates(Access):
         page = await read_page(self.pipeliner, [home.thread_runs(thread_id)], query, "run")
         return Page(await self._views([home], page.items), page.has_more)
 
-    async def recent_runs(self, limit: int) -> tuple[RunView, ...]:
-        """The newest runs of all threads, newest first. Two round trips."""
+    async def recent_runs(self, query: PageQuery) -> Page[RunView]:
+        """Runs of all threads by creation. Two round trips, three with a cursor."""
         parts = [partition.runs for partition in self.keys.partitions]
-        page = await read_page(self.pipeliner, parts, PageQuery(limit=limit), "run")
-        return await self._views(self.keys.partitions, page.items)
+        page = await read_page(self.pipeliner, parts, query, "run")
+        return Page(await self._views(self.keys.partitions, page.items), page.has_more)
 
     async def find_run(self, run_id: str) -> RunRef:
         """The thread of a run. One round trip, one command for each partition."""
@@ -147,7 +154,7 @@ class Aggregates(Access):
         return tuple(sorted(records, key=lambda record: record.turn))
 
     async def read_events(
-        self, ref: RunRef, after: str = "0", limit: int | None = None
+        self, ref: RunRef, after: str = "0", limit: int | None = None, *, has_deltas: bool = True
     ) -> tuple[tuple[str, Event], ...]:
         """The run's log after an event id, oldest first, with ids. One round trip."""
         key = self.keys.home(ref.thread_id).run_log(ref.run_id)
@@ -156,6 +163,7 @@ class Aggregates(Access):
         return tuple(
             (event_id.decode(), Event.model_validate_json(document))
             for event_id, (_, document) in lines
+            if has_deltas or not document.startswith(_DELTAS)
         )
 
     async def _views(

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from orchestrator.decisions import (
     AddRun,
     ClearTimer,
+    CountUsage,
     Decision,
     DropEntries,
     Effect,
@@ -28,10 +29,11 @@ from orchestrator.receipts import Remember
 from orchestrator.records import Aggregate, Entry, Message, Run, Thread
 from orchestrator.storage.access import Guard
 from orchestrator.storage.doorbell import ring_write
-from orchestrator.storage.keys import DELETED_FOR_S, Partition
+from orchestrator.storage.keys import DELETED_FOR_S, Keys, Partition
 from orchestrator.storage.pipelining import Argument, Command
 from orchestrator.storage.streams import parcel_write, turn_write
 from orchestrator.storage.timers import timer_member
+from orchestrator.storage.usage import active_writes, usage_writes
 from orchestrator.store import Loaded, RunRef
 
 ENTRIES_AT_ONCE: Final = 1000
@@ -39,10 +41,11 @@ ENTRIES_AT_ONCE: Final = 1000
 
 
 def guards_of(home: Partition, loaded: Loaded, decision: Decision) -> list[Guard]:
-    """The thread (its document is the lock of its runs) and, if a run is meant, the run."""
-    guards = [Guard(home.thread(decision.aggregate.thread.id), loaded.thread_revision)]
-    if remember := decision.remember:  # not the last: the last one's hash keeps the nonce
-        guards.insert(0, Guard(home.receipt(remember.name), remember.revision))
+    """The thread (its document is the lock of its runs) and, if a run is meant, the run. A receipt
+    is not the last: the last one's hash keeps the nonce.
+    """
+    guards = receipt_guards(home, decision.remember)
+    guards.append(Guard(home.thread(decision.aggregate.thread.id), loaded.thread_revision))
     if decision.aggregate.run is not None:
         guards.append(Guard(home.run(decision.aggregate.run.id), loaded.run_revision))
     return guards
@@ -55,12 +58,12 @@ def writes_of(
     ``retention_ms``.
     """
     new = decision.aggregate
-    if decision.remember:
-        yield from receipt_writes(home.receipt(decision.remember.name), decision.remember)
     yield from _thread_writes(home, loaded, new)
+    yield from receipt_writes(home, decision.remember)  # not first: see commit.lua
     if new.run is not None:
         yield from _run_writes(home, loaded, new, new.run)
         yield from (_event_write(home, new.run.id, event) for event in decision.events)
+    yield from active_writes(home, loaded.aggregate, new)
     for effect in decision.effects:
         yield from _effect_writes(home, new, effect, retention_ms)
     if new.run is not None:
@@ -114,6 +117,7 @@ def _waiting_run_writes(home: Partition, added: AddRun) -> Iterator[Command]:
     run, spec = added.run, added.spec
     yield from _index_writes(home, run)
     yield ("HSET", home.run(run.id), "rev", 1, "run", as_json(run), "spec", as_json(spec))
+    yield ("HINCRBY", home.active, run.status, 1)
     yield from (_event_write(home, run.id, event) for event in added.events)
 
 
@@ -127,8 +131,16 @@ def _documents(aggregate: Aggregate) -> dict[str, BaseModel]:
     return documents
 
 
-def receipt_writes(key: str, remember: Remember) -> Iterator[Command]:
-    """The writes of a receipt. The key's guard is the caller's."""
+def receipt_guards(place: Partition | Keys, remember: Remember | None) -> list[Guard]:
+    """The guard of a receipt, if there is one."""
+    return [Guard(place.receipt(remember.name), remember.revision)] if remember else []
+
+
+def receipt_writes(place: Partition | Keys, remember: Remember | None) -> Iterator[Command]:
+    """The writes of a receipt, if there is one."""
+    if remember is None:
+        return
+    key = place.receipt(remember.name)
     yield ("HSET", key, "rev", remember.revision + 1, "doc", as_json(remember.receipt))
     yield ("PEXPIRE", key, remember.ttl_ms)
 
@@ -144,13 +156,20 @@ def as_json(document: BaseModel, *, exclude_none: bool = False) -> bytes:
     return document.__pydantic_serializer__.to_json(document, exclude_none=exclude_none)
 
 
-def entry_writes(home: Partition, thread_id: str, entry: Entry) -> Iterator[Command]:
-    """The writes that put an entry into the transcript, and a message into its indexes."""
-    yield ("HSET", home.entries(thread_id), entry.seq, as_json(entry))
+def entry_write(home: Partition, thread_id: str, entry: Entry) -> Command:
+    """The write that puts an entry into the transcript."""
+    return ("HSET", home.entries(thread_id), entry.seq, as_json(entry))
+
+
+def _entry_writes(home: Partition, new: Aggregate, entry: Entry) -> Iterator[Command]:
+    """The entry, and a message's places in the indexes: of the run only where it is the run's own,
+    since runs of other threads and servers may have spoken here.
+    """
+    yield entry_write(home, new.thread.id, entry)
     if isinstance(entry, Message):
-        yield ("ZADD", home.messages(thread_id), entry.seq, entry.id)
-        if entry.run_id is not None and entry.turn is not None:  # not of another server's run
-            yield ("ZADD", home.run_messages(entry.run_id), entry.seq, entry.id)
+        yield ("ZADD", home.messages(new.thread.id), entry.seq, entry.id)
+        if new.run is not None and entry.run_id == new.run.id:
+            yield ("ZADD", home.run_messages(new.run.id), entry.seq, entry.id)
 
 
 def _entry_removals(home: Partition, new: Aggregate, drop: DropEntries) -> Iterator[Command]:
@@ -159,10 +178,14 @@ def _entry_removals(home: Partition, new: Aggregate, drop: DropEntries) -> Itera
     for start in range(drop.from_seq, drop.until_seq, ENTRIES_AT_ONCE):
         seqs = range(start, min(start + ENTRIES_AT_ONCE, drop.until_seq))
         yield ("HDEL", home.entries(thread_id), *seqs)
-    last_seq = drop.until_seq - 1
-    yield ("ZREMRANGEBYSCORE", home.messages(thread_id), drop.from_seq, last_seq)
     if new.run is not None:
-        yield ("UNLINK", home.run_messages(new.run.id))
+        messages, graves = home.messages(thread_id), home.deleted_messages(thread_id)
+        dropped = home.run_messages(new.run.id)  # not needed any more: those that go, at the end
+        last_seq = drop.until_seq - 1
+        yield ("ZRANGESTORE", dropped, messages, drop.from_seq, last_seq, "BYSCORE")
+        yield ("ZUNIONSTORE", graves, 2, graves, dropped, "AGGREGATE", "MAX")
+        yield ("ZREMRANGEBYSCORE", messages, drop.from_seq, last_seq)
+        yield ("UNLINK", dropped)
 
 
 def _effect_writes(
@@ -170,7 +193,7 @@ def _effect_writes(
 ) -> Iterator[Command]:
     if isinstance(effect, PutEntry):
         if not new.thread.is_deleted:
-            yield from entry_writes(home, new.thread.id, effect.entry)
+            yield from _entry_writes(home, new, effect.entry)
     elif isinstance(effect, RetireLog):
         if new.run is not None:
             yield ("PEXPIRE", home.run_log(new.run.id), retention_ms)
@@ -178,6 +201,8 @@ def _effect_writes(
         yield from _entry_removals(home, new, effect)
     elif isinstance(effect, AddRun):
         yield from _waiting_run_writes(home, effect)
+    elif isinstance(effect, CountUsage):
+        yield from usage_writes(home, effect)
     else:
         run_id = new.run.id if new.run else ""
         yield _run_effect_write(home, RunRef(new.thread.id, run_id), effect)

@@ -40,7 +40,7 @@ META_KINDS: Final = (
     KeyKind("assistant", "hash", Lifetime.ASSISTANT, "rev, doc, nonce"),
     KeyKind("assistants", "zset", Lifetime.EMPTY, "assistant id by created_ms"),
     KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted assistant"),
-    KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request that made an assistant"),
+    KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request about an assistant"),
     KeyKind("tool", "string", Lifetime.EXPIRY, "a published tool"),
     KeyKind("shapes", "hash", Lifetime.INSTALLATION, "JSON shape of a tool's last output by name"),
     KeyKind("tools", "zset", Lifetime.INSTALLATION, "tool name by the time when it is forgotten"),
@@ -60,6 +60,9 @@ PARTITION_KINDS: Final = (
     KeyKind("outbox", "stream", Lifetime.INSTALLATION, "calls to send or stop; read by one group"),
     KeyKind("threads", "zset", Lifetime.EMPTY, "thread id by created_ms"),
     KeyKind("runs", "zset", Lifetime.EMPTY, "run id by created_ms"),
+    KeyKind("active", "hash", Lifetime.INSTALLATION, "number of runs by the status clients see"),
+    KeyKind("usage", "hash", Lifetime.INSTALLATION, "sums by tenant|model|what is summed up"),
+    KeyKind("usage-day", "hash", Lifetime.EXPIRY, "the same of one day"),
     KeyKind("thread", "hash", Lifetime.THREAD, "rev, doc, nonce"),
     KeyKind("entries", "hash", Lifetime.THREAD, "transcript entry by seq"),
     KeyKind("messages", "zset", Lifetime.THREAD, "message id by seq"),
@@ -67,6 +70,7 @@ PARTITION_KINDS: Final = (
     KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted thread"),
     KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request about a thread"),
     KeyKind("reservation", "hash", Lifetime.EXPIRY, "id of a thread to be made, tries"),
+    KeyKind("claim", "string", Lifetime.EXPIRY, "the request that has an Idempotency-Key"),
     KeyKind("thread-runs", "zset", Lifetime.THREAD, "run id by created_ms"),
     KeyKind("run", "hash", Lifetime.THREAD, "rev, nonce, spec, run, step:<id>, call:<id>"),
     KeyKind("run-log", "stream", Lifetime.RETENTION, "e: an event"),
@@ -88,8 +92,14 @@ class Partition:
         self.outbox = f"{tag}:outbox"
         self.threads = f"{tag}:threads"
         self.runs = f"{tag}:runs"
+        self.active = f"{tag}:active"
+        self.usage = f"{tag}:usage"
         self.bell = f"{tag}:bell"
         """A channel, not a key: it is rung by every commit of a run."""
+
+    def usage_day(self, day: str) -> str:
+        """What was used on a day of UTC, such as ``2026-11-30``."""
+        return f"{self._tag}:usage-day:{day}"
 
     def thread(self, thread_id: str) -> str:
         """The thread's document."""
@@ -118,6 +128,10 @@ class Partition:
     def reservation(self, name: str) -> str:
         """Which thread a request is to make; in the partition of the request's name."""
         return f"{self._tag}:reservation:{name}"
+
+    def claim(self, key: str) -> str:
+        """Which request has an Idempotency-Key; in the partition of the key."""
+        return f"{self._tag}:claim:{key}"
 
     def thread_runs(self, thread_id: str) -> str:
         """The thread's runs."""

@@ -1,13 +1,12 @@
-"""Receipts of requests, and what else is known of things that were made or deleted before."""
+"""Receipts of requests, and what their tries agree on before there is one."""
 
-from orchestrator.errors import Kind
 from orchestrator.receipts import Filed, Receipt
 from orchestrator.storage.access import Access
 from orchestrator.storage.pipelining import Command
 
 
 class Receipts(Access):
-    """Keys: ``receipt`` (written by commits) and ``reservation``."""
+    """Keys: ``receipt`` (written by commits), ``reservation`` and ``claim``."""
 
     async def receipt(self, name: str, thread_id: str | None) -> Filed:
         """What is filed under the name. One round trip."""
@@ -35,17 +34,9 @@ class Receipts(Access):
         is_certain = not is_first and int(tries or 0) <= 1
         return reserved.decode() if is_certain else thread_id
 
-    async def is_deleted(self, kind: Kind, object_id: str, thread_id: str | None = None) -> bool:
-        """Whether it was there and was deleted. One round trip."""
-        match kind:
-            case "assistant":
-                found = await self.pipeliner.call("EXISTS", self.keys.deleted(object_id))
-            case "thread":
-                home = self.keys.home(object_id)
-                found = await self.pipeliner.call("EXISTS", home.deleted(object_id))
-            case "message":
-                graves = self.keys.home(thread_id or "").deleted_messages(thread_id or "")
-                return await self.pipeliner.call("ZSCORE", graves, object_id) is not None
-            case _:
-                return False
-        return bool(found)
+    async def claim_key(self, key: str, request: str, ttl_ms: int) -> str:
+        """Which request has the key. One round trip."""
+        claim = self.keys.home(key).claim(key)
+        reads: list[Command] = [("SET", claim, request, "NX", "PX", ttl_ms), ("GET", claim)]
+        _, claimed_by = await self.pipeliner.group(reads)
+        return request if claimed_by is None else claimed_by.decode()  # None: just expired

@@ -1,14 +1,15 @@
 """Threads and their messages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from orchestrator.decisions import Decision
 from orchestrator.errors import NotFound
-from orchestrator.records import Message, Thread
+from orchestrator.receipts import Remember
+from orchestrator.records import Guarded, Message, Thread
 from orchestrator.storage.access import Guard, until_fresh
 from orchestrator.storage.aggregates import Aggregates
-from orchestrator.storage.changes import entry_writes
+from orchestrator.storage.changes import entry_write, receipt_guards, receipt_writes
 from orchestrator.storage.keys import Partition
 from orchestrator.storage.paging import read_page
 from orchestrator.storage.pipelining import Command
@@ -42,16 +43,19 @@ class Threads(Aggregates):
         threads = (Thread.model_validate_json(d) for d in documents if d is not None)
         return Page(tuple(threads), page.has_more)
 
-    async def modify_thread(self, thread_id: str, changes: Mapping[str, object]) -> Thread:
+    async def modify_thread(
+        self, thread_id: str, changes: Mapping[str, object], remember: Remember | None = None
+    ) -> Thread:
         """Replace ``metadata`` and/or ``tool_resources``. Two round trips."""
 
         async def attempt() -> Thread:
             loaded = await self.load(thread_id)
             aggregate = loaded.aggregate.but(thread=loaded.aggregate.thread.but(**changes))
-            await self.commit(loaded, Decision(aggregate))
+            await self.commit(loaded, Decision(aggregate, remember=remember))
             return aggregate.thread
 
-        return await until_fresh(attempt)
+        home = self.keys.home(thread_id)
+        return await until_fresh(attempt, but_for=receipt_guards(home, remember))
 
     async def clear_thread(self, thread_id: str) -> None:
         """Remove the runs of a deleted thread, some at a time. The timer that asks for it stays.
@@ -97,7 +101,11 @@ class Threads(Aggregates):
         raise NotFound("message", message_id)
 
     async def modify_message(
-        self, thread_id: str, message_id: str, changes: Mapping[str, object]
+        self,
+        thread_id: str,
+        message_id: str,
+        changes: Mapping[str, object],
+        remember: Remember | None = None,
     ) -> Message:
         """Replace ``metadata``. Four round trips."""
         home = self.keys.home(thread_id)
@@ -105,30 +113,44 @@ class Threads(Aggregates):
         async def attempt() -> Message:
             revision = (await self.load(thread_id)).thread_revision
             message = (await self.get_message(thread_id, message_id)).but(**changes)
-            writes = entry_writes(home, thread_id, message)
-            await self._write_thread(home, thread_id, revision, writes)
+            write = entry_write(home, thread_id, message)
+            await self._write_thread(home, thread_id, revision, [write], remember)
             return message
 
-        return await until_fresh(attempt)
+        return await until_fresh(attempt, but_for=receipt_guards(home, remember))
 
-    async def delete_message(self, thread_id: str, message_id: str) -> None:
-        """Take the message out of the transcript. Four round trips."""
+    async def delete_message(
+        self, thread_id: str, message_id: str, remember: Remember | None = None
+    ) -> None:
+        """Take the message out of the transcript. Four round trips; five where guardrails look."""
         home = self.keys.home(thread_id)
 
         async def attempt() -> None:
-            revision = (await self.load(thread_id)).thread_revision
+            loaded = await self.load(thread_id)
             message = await self.get_message(thread_id, message_id)
-            writes = _removal_of_message(home, message)
-            await self._write_thread(home, thread_id, revision, writes)
+            writes = list(_removal_of_message(home, message))
+            if loaded.aggregate.thread.guarded_seq:
+                entries = await self.read_entries(thread_id)
+                made = [
+                    e.seq for e in entries if isinstance(e, Guarded) and e.of_seq == message.seq
+                ]
+                writes += [("HDEL", home.entries(thread_id), seq) for seq in made]
+            await self._write_thread(home, thread_id, loaded.thread_revision, writes, remember)
 
-        await until_fresh(attempt)
+        await until_fresh(attempt, but_for=receipt_guards(home, remember))
 
     async def _write_thread(
-        self, home: Partition, thread_id: str, revision: int, writes: Iterator[Command]
+        self,
+        home: Partition,
+        thread_id: str,
+        revision: int,
+        writes: Iterable[Command],
+        remember: Remember | None,
     ) -> None:
         key = home.thread(thread_id)
+        guards = [*receipt_guards(home, remember), Guard(key, revision)]
         raise_revision: Command = ("HSET", key, "rev", revision + 1)
-        await self.write([Guard(key, revision)], [*writes, raise_revision])
+        await self.write(guards, [*writes, *receipt_writes(home, remember), raise_revision])
 
 
 def _removal_of_message(home: Partition, message: Message) -> Iterator[Command]:

@@ -23,7 +23,7 @@ class Timers(Rounds):
             replies = await self.pipeliner.group(
                 TAKE_DUE.call([partition.timers], [share, hold_ms]) for partition in partitions
             )
-            return [_read_timers(reply) for reply in replies]
+            return [read_timers(reply) for reply in replies]
 
         return await self.take(limit, ask)
 
@@ -50,7 +50,8 @@ def timer_member(ref: RunRef, key: TimerKey) -> str:
     return f"{key.kind}|{ref.thread_id}|{ref.run_id}|{key.generation}|{key.call_id or ''}"
 
 
-def _read_timers(reply: Sequence[bytes]) -> list[DueTimer]:
+def read_timers(reply: Sequence[bytes]) -> list[DueTimer]:
+    """The timers of a reply that has members and their times in turn."""
     pairs = zip(reply[::2], reply[1::2], strict=True)
     return [_read_timer(member.decode(), int(at_ms)) for member, at_ms in pairs]
 

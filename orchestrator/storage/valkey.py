@@ -27,6 +27,7 @@ from orchestrator.storage.slots import Slots
 from orchestrator.storage.streams import Streams
 from orchestrator.storage.threads import Threads
 from orchestrator.storage.timers import Timers
+from orchestrator.storage.usage import UsageSums
 from orchestrator.store import Ring
 
 FORMAT: Final = 1
@@ -38,7 +39,7 @@ DAY_MS: Final = 86_400_000
 log = structlog.get_logger(__name__)
 
 
-class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements, Slots):
+class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements, Slots, UsageSums):
     """Implements ``orchestrator.store.Store``; each part of it is a file of this folder.
 
     The client must be as ``connect`` makes it: RESP2, bytes, no retries. It is closed with the

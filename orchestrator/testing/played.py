@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
+from orchestrator.conversation import message_text
 from orchestrator.records import CallState, Message, MessageStatus, ToolCall
 from orchestrator.states import RunStatus
 from orchestrator.store import RunRef, Store
@@ -51,7 +52,7 @@ async def read_played(store: Store, ref: RunRef) -> Played:
     return Played(
         ref,
         view.run.status,
-        tuple(_text(entry) for entry in entries if _is_answer(entry)),
+        tuple(message_text(entry.content) for entry in entries if _is_answer(entry)),
         tuple(_played(call, outputs.get(call.id)) for call in view.calls),
         error.message if error else None,
     )
@@ -62,14 +63,10 @@ def _played(call: ToolCall, output: str | None) -> PlayedCall:
     return PlayedCall(call.name, call.arguments, call.state, call.attempts, output, late, call)
 
 
-def _is_answer(entry: object) -> bool:
+def _is_answer(entry: object) -> TypeGuard[Message]:
     return (
         isinstance(entry, Message)
         and entry.role == "assistant"
         and entry.status is MessageStatus.COMPLETED
         and not entry.is_void
     )
-
-
-def _text(entry: Any) -> str:
-    return "".join(part["text"]["value"] for part in entry.content if part["type"] == "text")

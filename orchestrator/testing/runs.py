@@ -4,20 +4,25 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.commands import CreateRun, NewMessage
+from orchestrator.app_file.reader import load_app
+from orchestrator.commands import AnswerApprovals, Approval, CreateRun, NewMessage
 from orchestrator.decisions import TimerKind
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.guards import Guards
+from orchestrator.housekeeping import timers
 from orchestrator.ids import mint
 from orchestrator.llm.routing import Models
 from orchestrator.llm.script import Script
 from orchestrator.records import CallState, RunSpec, Thread
 from orchestrator.settings import Settings
-from orchestrator.shell import create_thread
+from orchestrator.shell import change_run, create_thread
 from orchestrator.states import RunStatus
 from orchestrator.store import RunRef, RunView, Store
+from orchestrator.testing.clock import ClockedStore
 from orchestrator.testing.dispatcher import InlineDispatcher
 from orchestrator.testing.fault import Fault
 from orchestrator.testing.played import Played, read_played
@@ -25,12 +30,24 @@ from orchestrator.testing.servers import TestStore
 from orchestrator.testing.staged import StagedTool, fire_now
 from orchestrator.tools import Tool
 
-TOOLS_TTL_S: Final = 3_600
+TOOLS_TTL_S: Final = 10 * 365 * 86_400
+"""Tools stay published however far a test moves the clock."""
 
 AT_WORK: Final = {CallState.DISPATCHED, CallState.STARTED}
 """Calls that are sent, or being done."""
 
 Faults = Mapping[str, Fault | Sequence[Fault]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part in a play: the same ones when it goes on later."""
+
+    settings: Settings
+    tools: Sequence[Tool[..., Any]]
+    faults: Faults
+    within_s: float
+    guards: Guards
 
 
 class Runs:
@@ -39,6 +56,7 @@ class Runs:
     def __init__(self, store: TestStore, folder: Path) -> None:
         self.store = store
         self._folder = folder
+        self._casts: dict[RunRef, Cast] = {}
 
     async def play(  # noqa: PLR0913
         self,
@@ -47,6 +65,7 @@ class Runs:
         *,
         message: str = "Hello.",
         faults: Faults | None = None,
+        app: str | Path | None = None,
         run_ttl_s: float = 60,
         within_s: float = 10,
     ) -> Played:
@@ -54,25 +73,70 @@ class Runs:
         or until it waits for somebody (a client, an approval, an operator).
 
         ``faults``: by the tool's name, what goes wrong at the first attempts of each of its calls.
-        Pauses before repetitions are skipped. Raises ``TimeoutError`` after ``within_s``.
+        Pauses before repetitions are skipped. ``app``: the app file whose guardrails look, and
+        whose tools take part if none are given. Raises ``TimeoutError`` after ``within_s``.
         """
         faults = faults or {}
+        found = load_app(Path(app) if app else None)
+        tools = tools or tuple(found.tools.values())
         _check_names(faults, tools)
         name = self._write_script(turns)
         settings = self.store.settings(self._folder, run_ttl_s)
-        store = await self.store.open()
-        staged = {
-            tool.spec.name: StagedTool(tool, _listed(faults.get(tool.spec.name)), store)
-            for tool in tools
-        }
-        dispatcher = InlineDispatcher(store, settings, staged)
-        try:
-            async with asyncio.timeout(within_s), _engine(store, dispatcher, settings):
-                await store.publish_tools([tool.spec for tool in tools], TOOLS_TTL_S)
-                ref = await _start(store, f"scripted/{name}", list(staged), message, run_ttl_s)
+        guards = Guards(tuple(found.guardrails()))
+        cast = Cast(settings, tools, faults, within_s, guards)
+        async with self._at_work(cast) as (store, dispatcher):
+            names = [tool.spec.name for tool in tools]
+            ref = await _start(store, f"scripted/{name}", names, message, run_ttl_s)
+            self._casts[ref] = cast
+            return await _finished(store, dispatcher, ref)
+
+    async def advance(self, played: Played, seconds: float) -> Played:
+        """The run when so much time has passed: what is due meanwhile happens, in its order and
+        each at its time. Nobody waits for it.
+        """
+        ref = played.ref
+        async with self._at_work(self._casts[ref], is_stepped=True) as (store, dispatcher):
+            until_ms = await store.now_ms() + round(seconds * 1000)
+            while (timer := await store.next_timer()) and timer.at_ms <= until_ms:
+                await store.move_to(timer.at_ms)
+                await timers.fire(store, timer)
                 await _until_still(store, ref)
-                await dispatcher.finish()
-                return await read_played(store, ref)
+            await store.move_to(until_ms)
+            return await _finished(store, dispatcher, ref)
+
+    async def approve(self, played: Played, arguments: str | None = None) -> Played:
+        """The run when somebody has agreed to all calls that wait for it; ``arguments`` (JSON) take
+        the place of the model's.
+        """
+        return await self._answer(played, is_approved=True, arguments=arguments)
+
+    async def reject(self, played: Played, reason: str | None = None) -> Played:
+        """The run when somebody has rejected all calls that wait to be approved."""
+        return await self._answer(played, is_approved=False, reason=reason)
+
+    async def _answer(self, played: Played, **answer: Any) -> Played:
+        waiting = [call for call in played.calls if call.state is CallState.AWAITING_APPROVAL]
+        answers = tuple(Approval(call.record.id, **answer) for call in waiting)
+        async with self._at_work(self._casts[played.ref]) as (store, dispatcher):
+            await change_run(store, played.ref, AnswerApprovals(answers))
+            return await _finished(store, dispatcher, played.ref)
+
+    @asynccontextmanager
+    async def _at_work(
+        self, cast: Cast, *, is_stepped: bool = False
+    ) -> AsyncIterator[tuple[ClockedStore, InlineDispatcher]]:
+        """An engine and a worker with these tools. Raises ``TimeoutError`` if it takes too long."""
+        store = await self.store.open()
+        store.clock.is_stepped = is_stepped
+        staged = {
+            tool.spec.name: StagedTool(tool, _listed(cast.faults.get(tool.spec.name)), store)
+            for tool in cast.tools
+        }
+        dispatcher = InlineDispatcher(store, cast.settings, staged)
+        try:
+            async with asyncio.timeout(cast.within_s), _engine(store, dispatcher, cast):
+                await store.publish_tools([tool.spec for tool in cast.tools], TOOLS_TTL_S)
+                yield store, dispatcher
         finally:
             await dispatcher.cancel()
             await store.close()
@@ -87,15 +151,12 @@ class Runs:
 
 
 @asynccontextmanager
-async def _engine(
-    store: Store, dispatcher: InlineDispatcher, settings: Settings
-) -> AsyncIterator[None]:
+async def _engine(store: Store, dispatcher: InlineDispatcher, cast: Cast) -> AsyncIterator[None]:
     """An engine at work."""
-    models = Models(settings)
+    models = Models(cast.settings)
     stop = asyncio.Event()
-    work = asyncio.create_task(
-        Engine(store, models, dispatcher, settings, "engine-in-test").run(stop)
-    )
+    engine = Engine(store, models, dispatcher, cast.settings, "engine-in-test", cast.guards)
+    work = asyncio.create_task(engine.run(stop))
     try:
         yield
     finally:
@@ -115,6 +176,13 @@ async def _start(
     command = CreateRun(ref.run_id, spec, round(ttl_s * 1000), additional_messages=(said,))
     await create_thread(store, Thread(id=ref.thread_id, created_ms=0), command)
     return ref
+
+
+async def _finished(store: Store, dispatcher: InlineDispatcher, ref: RunRef) -> Played:
+    """What has come of the run once it is still."""
+    await _until_still(store, ref)
+    await dispatcher.finish()
+    return await read_played(store, ref)
 
 
 async def _until_still(store: Store, ref: RunRef) -> None:

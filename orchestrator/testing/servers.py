@@ -3,14 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from orchestrator.settings import Settings
 from orchestrator.storage import embedded
-from orchestrator.storage.valkey import ValkeyStore, open_store
+from orchestrator.storage.valkey import connect
+from orchestrator.testing.clock import PARTITIONS, Clock, ClockedStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +22,25 @@ class TestStore:
 
     url: SecretStr
     key_prefix: str
+    clock: Clock = field(default_factory=Clock)
 
     def settings(self, scripts_dir: Path | None = None, run_ttl_s: float = 60) -> Settings:
         """Settings for this store. A call is lost by a fault, never by being slow."""
         return Settings(
             redis_url=self.url,
             key_prefix=self.key_prefix,
-            partitions=1,
+            partitions=PARTITIONS,
             scripts_dir=scripts_dir,
             run_ttl_s=run_ttl_s,
             call_lease_s=3_600,
             shutdown_grace_s=0,
         )
 
-    async def open(self) -> ValkeyStore:
+    async def open(self) -> ClockedStore:
         """The store, ready for use on the running event loop. Close it."""
-        return await open_store(self.settings())
+        store = ClockedStore(connect(self.url), self.key_prefix, self.clock)
+        await store.prepare()
+        return store
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
 from orchestrator.current import CurrentCall, current_call
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.housekeeping import timers
 from orchestrator.records import Json, ToolCall
 from orchestrator.shell import expire
-from orchestrator.store import DueTimer, Loaded, RunRef, Store
+from orchestrator.store import DueTimer, RunRef, Store
+from orchestrator.testing.clock import ClockedStore
 from orchestrator.testing.fault import Fault
 from orchestrator.tools import Tool
 
@@ -20,7 +20,7 @@ class StagedTool(Tool[..., Any]):
     as in a process of their own.
     """
 
-    def __init__(self, tool: Tool[..., Any], faults: Sequence[Fault], store: Store) -> None:
+    def __init__(self, tool: Tool[..., Any], faults: Sequence[Fault], store: ClockedStore) -> None:
         self.spec = tool.spec
         self.retry_on = tool.retry_on
         self.is_async = True
@@ -52,7 +52,8 @@ class StagedTool(Tool[..., Any]):
             case Fault.LATE:
                 await self._lose(ref, call.call_id)
             case Fault.EXPIRED:
-                await expire(cast("Store", _AtDeadline(self._store)), ref)
+                await self._store.move_to((await self._store.view(ref)).run.deadline_ms)
+                await expire(self._store, ref)
                 await _die()
             case Fault.TWICE:
                 pass  # the dispatcher's part
@@ -63,21 +64,6 @@ class StagedTool(Tool[..., Any]):
         view = await self._store.view(ref)
         call = next(call for call in view.calls if call.id == call_id)
         await fire_now(self._store, ref, TimerKind.CALL_LEASE, call)
-
-
-class _AtDeadline:
-    """A store whose clock shows the deadline of each run that is loaded."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def load(self, thread_id: str, run_id: str | None = None) -> Loaded:
-        loaded = await self._store.load(thread_id, run_id)
-        run = loaded.aggregate.run
-        return replace(loaded, now_ms=run.deadline_ms) if run else loaded
 
 
 async def fire_now(store: Store, ref: RunRef, kind: TimerKind, call: ToolCall) -> None:

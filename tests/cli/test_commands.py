@@ -86,16 +86,30 @@ def test_a_wrong_setting_is_named(command: tuple[str, ...]) -> None:
     assert said.startswith("runstate: RUNSTATE_MAX_TURNS is wrong: ")
 
 
+def test_a_setting_that_should_be_json_is_named() -> None:
+    said = refusal("api", settings={"RUNSTATE_MODEL_ROUTES": "gpt-4: openai"})
+    assert said == "runstate: RUNSTATE_MODEL_ROUTES is wrong: It is not JSON."
+
+
+def test_the_wrong_part_of_a_setting_is_named_and_not_repeated() -> None:
+    given = {"RUNSTATE_MODEL_ROUTES": '{"gpt-*": {"api": "openai", "key_variable": "sk-1234"}}'}
+    said = refusal("engine", settings=given)
+    assert said.startswith("runstate: RUNSTATE_MODEL_ROUTES is wrong at gpt-*[0].key_variable: ")
+    assert "sk-1234" not in said
+
+
 def test_settings_that_do_not_go_together_are_told() -> None:
     given = {"RUNSTATE_API_URL": "http://runstate.internal", "RUNSTATE_WORKER_KEY": "secret"}
     said = refusal("worker", "--tools", "x", settings=given)
     assert "a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL" in said
 
 
-def test_a_busy_port_is_named_before_anything_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_setting", [True, False])
+def test_a_busy_port_is_named_before_anything_starts(tmp_path: Path, is_setting: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])
-        done = runstate("dev", "--port", port, "--data", str(tmp_path))
+        options, settings = ([], {"RUNSTATE_PORT": port}) if is_setting else (["--port", port], {})
+        done = runstate("dev", *options, "--data", str(tmp_path), settings=settings)
     assert done.returncode == 1
     assert f"runstate: Port {port} cannot be used (Address already in use)" in done.stderr
     assert not (tmp_path / "store").exists()
@@ -111,6 +125,7 @@ def test_a_folder_in_use_is_refused_and_left_in_peace(tmp_path: Path) -> None:
 
 def test_a_model_for_the_demo_needs_an_endpoint() -> None:
     assert "set RUNSTATE_OPENAI_BASE_URL" in refusal("demo", "--model", "some-model")
+    assert "set RUNSTATE_ANTHROPIC_BASE_URL" in refusal("demo", "--model", "claude-x")
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
@@ -143,3 +158,14 @@ def test_a_refused_key_is_said_without_the_key(stranger: str) -> None:
 )
 def test_what_the_server_refuses_is_said(stranger: str, path: str, sentence: str) -> None:
     assert sentence in refusal("queues", "--url", stranger + path)
+
+
+def test_what_cannot_be_compared_is_another_code_than_what_differs(tmp_path: Path) -> None:
+    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    replayed = runstate("runs", "replay", "run_x", settings=nobody)
+    assert (replayed.returncode, replayed.stdout) == (2, "")
+    assert replayed.stderr.startswith("runstate: http://127.0.0.1:1 does not answer")
+    (tmp_path / "eval.yaml").write_text("cases: 3")
+    evaluated = runstate("eval", str(tmp_path / "eval.yaml"), settings=nobody)
+    assert (evaluated.returncode, evaluated.stdout) == (2, "")
+    assert f"{tmp_path / 'eval.yaml'}:1: cases: " in evaluated.stderr

@@ -1,8 +1,10 @@
 """What reaches the terminal."""
 
+import asyncio
+
 import pytest
 
-from cli.terminal import duration, one_line, print_table, printable
+from cli.terminal import counted, duration, one_line, print_table, printable
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,25 @@ def test_no_id_is_cut_when_the_output_goes_into_a_pipe(
     assert "RUN" in printed
     assert "run_" + "x" * 100 in printed
     assert "[bold]as it is[/bold]" in printed
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+async def test_what_is_done_is_counted_if_somebody_is_looking(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
+    tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(4)]
+    with counted(tasks, "plays"):
+        await asyncio.wait(tasks)
+        await asyncio.sleep(0)
+    assert ("plays" in capsys.readouterr().err) == is_terminal
+
+
+def test_in_a_narrow_terminal_texts_are_wrapped_before_numbers_are_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cli.terminal.PIPE_WIDTH", 30)
+    print_table(("case", "tokens"), [("a" * 30, "1,234,567")], wrapped=1)
+    printed = capsys.readouterr().out
+    assert "1,234,567" in printed
+    assert printed.count("a") == 30

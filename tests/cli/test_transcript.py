@@ -15,6 +15,9 @@ def turn(**changes: Any) -> Any:
         "counted_tokens": 700,
         "limit_tokens": 750,
         "failures": ["busy"],
+        "compactions": [],
+        "server_uses": {},
+        "without": [],
         "latency_ms": 42,
         "stop": "tools",
         "usage": {"prompt_tokens": 690, "completion_tokens": 3, "cached_tokens": 600},
@@ -43,6 +46,18 @@ def test_a_turn_of_which_little_is_known_is_shown_too() -> None:
         "shown     nothing",
         "took      42 ms, ended with no answer",
     ]
+
+
+def test_summaries_and_what_a_model_refuses_to_be_told_are_named() -> None:
+    usage = {"prompt_tokens": 300, "completion_tokens": 20, "cached_tokens": 0}
+    made = {"seq": 17, "replaced": [[1, 16]], "usage": usage, "failure": None}
+    failed = {"seq": None, "replaced": [[1, 16]], "usage": None, "failure": "Overloaded."}
+    told = turn(compactions=[failed, made], without=["reasoning_effort"], server_uses={"find": 2})
+    lines = list(head(told))
+    assert "used      find 2 before" in lines
+    assert "compacted 1-16, no summary: Overloaded." in lines
+    assert "compacted 1-16, summary at 17, 300 + 20 tokens" in lines
+    assert "without   reasoning_effort, which the model refuses" in lines
 
 
 def test_an_unknown_price_is_said_to_be_unknown() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.commands import CreateRun, NewMessage
 from orchestrator.dispatch import Dispatcher
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.guards import Guards
 from orchestrator.ids import mint
 from orchestrator.llm.routing import Models
 from orchestrator.records import Message, MessageStatus, RunSpec, Thread
@@ -30,14 +31,11 @@ def run_command(
     script: Script, tools: Sequence[str] = (), ttl_s: float = 60, **spec: Any
 ) -> CreateRun:
     """A run that plays the script, with function tools of these names."""
+    declared = tuple({"type": "function", "function": {"name": name}} for name in tools)
+    fields = {"assistant_id": "asst_1", "model": "scripted/inline", "tools": declared} | spec
     return CreateRun(
         run_id=mint("run"),
-        spec=RunSpec(
-            assistant_id="asst_1",
-            model="scripted/inline",
-            tools=tuple({"type": "function", "function": {"name": name}} for name in tools),
-            **spec,
-        ),
+        spec=RunSpec(**fields),
         ttl_ms=round(ttl_s * 1000),
         additional_messages=(new_message(json.dumps(script)),),
     )
@@ -111,11 +109,17 @@ class EngineRoom:
         self.models = Models(settings)
         self._tasks: dict[str, tuple[asyncio.Task[None], asyncio.Event, Engine]] = {}
 
-    def start(self, name: str, store: Store | None = None) -> Engine:
+    def start(
+        self,
+        name: str,
+        store: Store | None = None,
+        dispatcher: Dispatcher | None = None,
+        guards: Guards | None = None,
+    ) -> Engine:
         """An engine at work."""
         of_engine = store or self.store
-        dispatcher = Dispatcher(of_engine, self.settings)
-        engine = Engine(of_engine, self.models, dispatcher, self.settings, name)
+        dispatcher = dispatcher or Dispatcher(of_engine, self.settings)
+        engine = Engine(of_engine, self.models, dispatcher, self.settings, name, guards)
         stop = asyncio.Event()
         self._tasks[name] = (asyncio.create_task(engine.run(stop)), stop, engine)
         return engine

@@ -14,8 +14,15 @@ from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run, te
 
 SCRIPT = {
     "turns": [
-        {"text": "Let me look.", "tool_calls": [{"name": "a", "arguments": {}}]},
-        {"text": "It says {{ outputs.a }}."},
+        {
+            "text": "Let me look.",
+            "tool_calls": [{"name": "a", "arguments": {}}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+        },
+        {
+            "text": "It says {{ outputs.a }}.",
+            "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+        },
     ]
 }
 UNCOUNTED = frozenset({"rings", "close", "beat", "leave", "take_due", "take_turns", "take_parcels"})
@@ -66,10 +73,15 @@ async def play(store: Store, engines: EngineRoom, fail_at: int, *, after: bool) 
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_a_fault_at_any_call_loses_no_run_and_repeats_no_message(
+async def test_a_fault_at_any_call_loses_no_run_and_repeats_no_message_and_counts_once(
     store: Store, engines: EngineRoom, after: bool
 ) -> None:
     calls = await play(store, engines, 0, after=after)
     assert calls >= 10
     for fail_at in range(1, calls + 1):
         await play(store, engines, fail_at, after=after)
+    (sums,) = await store.read_usage()
+    plays = calls + 1
+    counted = (sums.tally.turns, sums.tally.prompt_tokens, sums.tally.completion_tokens)
+    assert counted == (2 * plays, 12 * plays, 3 * plays)
+    assert (await store.census()).active == {}

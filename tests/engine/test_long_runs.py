@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import SecretStr
+from redis.asyncio import Redis, from_url
 
 from orchestrator.commands import CallResult, ClaimCall, Outcome
 from orchestrator.llm.sent import request_body
@@ -10,7 +11,7 @@ from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run, view_run
 from orchestrator.store import RunRef, Store
 from orchestrator.turn_record import is_within
-from tests.engine.rig import EngineRoom, run_command, start_run
+from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run
 from tests.waiting import until
 
 TURNS = 40
@@ -68,3 +69,29 @@ async def test_a_fact_of_the_fourth_turn_is_kept_only_if_pinned_and_the_turns_sa
     assert is_within(fact_seq, left_out) is not is_pinned
     sizes = [len(turn.model_dump_json()) for turn in turns]
     assert max(sizes[20:]) - min(sizes[20:]) < 60
+
+
+async def test_a_run_of_two_hundred_turns_takes_twice_the_space_of_one_of_a_hundred(
+    store: Store, redis_url: SecretStr
+) -> None:
+    narrow = ModelRoute(api="scripted", context_tokens=1_000)
+    room = EngineRoom(store, Settings(redis_url=redis_url, model_routes={"scripted/*": (narrow,)}))
+    room.start("e1")
+    asks = {"turns": [{"tool_calls": [{"name": "nobody", "arguments": {}}], "repeat": True}]}
+    client = from_url(redis_url.get_secret_value())
+    sizes = []
+    for turns in (100, 200):
+        before = await stored_bytes(client)
+        await run_reaches(
+            store, await start_run(store, run_command(asks, max_turns=turns)), "failed", within_s=60
+        )
+        sizes.append(await stored_bytes(client) - before)
+    await client.aclose()
+    await room.close()
+    assert sizes[1] < 2.1 * sizes[0]
+
+
+async def stored_bytes(client: Redis) -> int:
+    """What all keys together take."""
+    keys = [key async for key in client.scan_iter(count=1_000)]
+    return sum([await client.memory_usage(key, samples=0) or 0 for key in keys])

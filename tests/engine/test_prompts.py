@@ -6,7 +6,13 @@ import pytest
 
 from orchestrator.commands import RunOut, TurnFailed
 from orchestrator.conversation import Answered
-from orchestrator.engine.prompt import Prompt, completion_tokens_left, prepare, too_much
+from orchestrator.engine.prompt import (
+    Prompt,
+    completion_tokens_left,
+    prepare,
+    to_summarise,
+    too_much,
+)
 from orchestrator.records import AskedCall, CallRound, Entry, Message, Output, Run, RunSpec, Usage
 from orchestrator.settings import ModelRoute
 from orchestrator.states import RunStatus
@@ -127,3 +133,33 @@ def test_an_answer_gets_what_is_left_and_never_nothing() -> None:
     assert completion_tokens_left(a_run(), limited) == 300
     assert completion_tokens_left(a_run(usage=Usage(completion_tokens=100)), limited) == 200
     assert completion_tokens_left(a_run(usage=Usage(completion_tokens=400)), limited) == 1
+
+
+COMPACT = {"type": "compact"}
+
+
+def test_a_summary_takes_no_more_than_half_of_what_answers_have_left() -> None:
+    free = to_summarise(a_run(), spec(truncation_strategy=COMPACT), turns(40), window(2_000))
+    limited = spec(truncation_strategy=COMPACT, max_completion_tokens=300)
+    spent = a_run(usage=Usage(completion_tokens=100))
+    short = to_summarise(spent, limited, turns(40), window(2_000))
+    assert free is not None
+    assert short is not None
+    assert (free.summary_tokens, short.summary_tokens) == (375, 100)
+
+
+@pytest.mark.parametrize(("left", "is_made"), [(1_499, False), (3_000, True)])
+def test_no_summary_is_paid_for_with_the_tokens_of_the_turn_itself(
+    left: int, is_made: bool
+) -> None:
+    limited = spec(truncation_strategy=COMPACT, max_prompt_tokens=5_000)
+    run = a_run(usage=Usage(prompt_tokens=5_000 - left))
+    assert bool(to_summarise(run, limited, turns(40), window(1_000))) is is_made
+
+
+def test_only_runs_that_want_summaries_get_them_and_only_where_something_is_too_long() -> None:
+    assert to_summarise(a_run(), spec(), turns(40), window(1_000)) is None
+    compact = spec(truncation_strategy=COMPACT)
+    assert to_summarise(a_run(), compact, turns(40), window(100_000)) is None
+    assert to_summarise(a_run(), compact, turns(40), []) is None
+    assert to_summarise(a_run(), compact, turns(40), window(1_000)) is not None

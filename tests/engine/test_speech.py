@@ -1,11 +1,19 @@
 """What the model says is in the log while it says it, and agrees with what is stored in the end."""
 
+import asyncio
 import json
+from itertools import permutations
 
-from orchestrator.commands import Cancel
+import pytest
+
+from orchestrator.commands import Cancel, StartTurn, Stop
 from orchestrator.decisions import Event, EventType
+from orchestrator.engine.guarding import Reviewed
+from orchestrator.engine.speech import Speech
+from orchestrator.engine.turn import _result
+from orchestrator.llm.protocol import CallDelta, Delta, Reply, ReplyCall, TextDelta
 from orchestrator.records import Message, MessageStatus
-from orchestrator.shell import change_run
+from orchestrator.shell import change_run, view_run
 from orchestrator.store import PageQuery, RunRef, Store
 from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run, texts
 from tests.waiting import until
@@ -144,3 +152,49 @@ async def test_a_cancelled_answer_keeps_exactly_what_was_told(
     assert (message.status, message.incomplete_reason) == ("incomplete", "run_cancelled")
     assert message.content[0]["text"]["value"] == await said(store, ref, message.id)
     assert not message.is_void
+
+
+WORDS, FIRST, SECOND = (
+    TextDelta("I look."),
+    CallDelta(0, "ask", '{"of":"it"}'),
+    CallDelta(1, "ask", '{"of":"them"}'),
+)
+
+
+@pytest.mark.parametrize("order", [*permutations((WORDS, FIRST, SECOND))])
+async def test_words_and_calls_are_told_right_in_whatever_order_they_come(
+    store: Store, order: tuple[Delta, ...]
+) -> None:
+    """Each in a batch of its own; indexes are given as the calls appear."""
+    ref = await start_run(store, run_command({"turns": []}, tools=["ask"]))
+    run = (await change_run(store, ref, StartTurn("e1", 60_000))).run
+    assert run is not None
+    speech = Speech(store, run, batch_s=0)
+    for delta in order:
+        speech.hear(delta)
+        await speech.end()
+    calls = (ReplyCall("ask", FIRST.arguments), ReplyCall("ask", SECOND.arguments))
+    reply = Reply(WORDS.text, calls, Stop.TOOLS)
+    await change_run(store, ref, _result(run, Reviewed(reply), {}, speech))
+    view = await view_run(store, ref)
+    told = await events_of(store, ref)
+    joined = {0: "", 1: ""}
+    for event in told:
+        if event.type is EventType.STEP_DELTA and event.delta:
+            joined[event.delta["index"]] += event.delta["arguments"]
+    assert list(joined.values()) == [call.arguments for call in view.calls]
+    (message,) = await messages(store, ref)
+    assert await said(store, ref, message.id) == WORDS.text
+    has_calls_first = order[0] is FIRST or order[0] is SECOND
+    assert [step.is_aside for step in view.steps] == [False, has_calls_first]
+
+
+async def test_a_call_whose_predecessor_never_comes_does_not_hold_up_the_end(store: Store) -> None:
+    ref = await start_run(store, run_command({"turns": []}, tools=["ask"]))
+    run = (await change_run(store, ref, StartTurn("e1", 60_000))).run
+    assert run is not None
+    speech = Speech(store, run, batch_s=0.001)
+    speech.hear(SECOND)
+    async with asyncio.timeout(5):
+        await speech.end()
+    assert [event.type for event in await events_of(store, ref)][-1] is EventType.STEP_CREATED

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.quietreads import library, tools
-from examples.quietreads.conversation import ASSISTANT, QUESTIONS, SCRIPTS, TOOLS
+from cli.program import EXAMPLE_APP
+from examples.quietreads import guardrails, library, tools
+from examples.quietreads.conversation import ASSISTANT, QUESTIONS
+from orchestrator import Rewrite, Stop
+from orchestrator.app_file.reader import load_app
 from orchestrator.conversation import Answered, Conversation, Heard, Item, Said
 from orchestrator.llm.protocol import Reply, TurnRequest
 from orchestrator.llm.scripted import ScriptedModel
@@ -53,9 +56,37 @@ def test_a_search_is_a_word_and_never_a_pattern_or_a_query() -> None:
         assert tools.get_reading_notes.call({"search": search})["notes"] == []
 
 
+APP = load_app(EXAMPLE_APP)
+
+SCRIPTS = EXAMPLE_APP.parent / "scripts"
+
+TOOLS = tuple(APP.tools.values())
+
+
 def test_the_assistant_offers_all_tools_that_the_workers_publish() -> None:
     published = {item.spec.name for item in vars(tools).values() if isinstance(item, Tool)}
-    assert {tool["function"]["name"] for tool in ASSISTANT["tools"]} == published
+    (assistant,) = APP.assistants()
+    assert assistant["name"] == ASSISTANT
+    assert {tool["function"]["name"] for tool in assistant["tools"]} == published
+
+
+def test_no_model_is_shown_an_address() -> None:
+    rewrite = guardrails.no_addresses("Write to ann.b@books.example.org, please.")
+    assert rewrite == Rewrite("Write to (an e-mail address), please.")
+    assert guardrails.no_addresses("3 @ 4", "get_reading_notes") == Rewrite("3 @ 4")
+
+
+def test_a_search_loses_its_quotation_marks_and_nothing_else() -> None:
+    asked = '{"search": "\\"The Overstory\\"", "limit": 2}'
+    plain = Rewrite('{"search": "The Overstory", "limit": 2}')
+    assert guardrails.plain_search(asked, "get_reading_notes") == plain
+    for other in ['{"search":"The Overstory"}', "{", "[]", "7", "{}", '{"search": 7}']:
+        assert guardrails.plain_search(other, "get_reading_notes") is None
+
+
+def test_an_end_is_not_told_and_a_dying_hero_may_be_recommended() -> None:
+    assert isinstance(guardrails.no_spoilers("It turns out to be the butler."), Stop)
+    assert guardrails.no_spoilers("Hamnet is about a boy who dies.") is None
 
 
 def test_every_tool_says_what_it_is_for_and_may_be_repeated() -> None:

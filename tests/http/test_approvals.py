@@ -13,7 +13,6 @@ from openai.types.beta.threads import Run
 from cli.calls import act_on_call, edited
 from cli.client import Client
 from cli.failure import Failure
-from cli.timeline import timeline
 from cli.watch import Story
 from orchestrator.records import ToolSpec
 from orchestrator.store import Store
@@ -236,7 +235,7 @@ async def test_reports_tell_what_waits_for_approval_and_when_it_was_given(
     assert story.endswith("measure {} waits for approval\n")
     await http.post(path(run, "tool_calls", call_id, "approve"))
     report = (await http.get(f"/ops/runs/{run.id}")).json()
-    told = [happening.text for happening in timeline(report)]
+    told = [line["text"] for line in report["timeline"]]
     assert "measure() asked for, to be approved" in told
     assert "measure() approved" in told
 

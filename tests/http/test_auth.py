@@ -8,9 +8,12 @@ from openai import AsyncOpenAI, AuthenticationError
 from pydantic import SecretStr
 
 from api.auth import open_door
-from orchestrator.settings import Settings
+from orchestrator.settings import ApiKey, Settings
 
-KEYS = (SecretStr("first-key-of-the-server"), SecretStr("zweiter-schlüssel"))
+KEYS = (
+    ApiKey(secret=SecretStr("first-key-of-the-server")),
+    ApiKey(secret=SecretStr("zweiter-schlüssel"), tenant="library"),
+)
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def settings(redis_url: SecretStr) -> Settings:
 @pytest.fixture
 async def keyed(address: str) -> AsyncIterator[AsyncOpenAI]:
     async with AsyncOpenAI(
-        base_url=f"{address}/v1", api_key=KEYS[0].get_secret_value(), max_retries=0
+        base_url=f"{address}/v1", api_key=KEYS[0].secret.get_secret_value(), max_retries=0
     ) as client:
         yield client
 
@@ -29,7 +32,7 @@ async def keyed(address: str) -> AsyncIterator[AsyncOpenAI]:
 async def test_every_key_opens(http: httpx2.AsyncClient, keyed: AsyncOpenAI) -> None:
     assert (await keyed.beta.assistants.list()).data == []
     for key in KEYS:
-        value = f"bearer {key.get_secret_value()}".encode()
+        value = f"bearer {key.secret.get_secret_value()}".encode()
         response = await http.get("/ops/runs", headers={b"authorization": value})
         assert response.status_code == 200
 
@@ -71,3 +74,23 @@ def test_any_other_address_needs_keys_and_the_refusal_says_so(host: str) -> None
     assert sentence is not None
     assert "RUNSTATE_API_KEYS" in sentence
     assert open_door(host, KEYS) is None
+
+
+class TestWithoutKeys:
+    @pytest.fixture
+    def settings(self, redis_url: SecretStr) -> Settings:
+        return Settings(redis_url=redis_url)
+
+    @pytest.mark.parametrize("name", ["localhost:8010", "127.0.0.1", "[::1]:8010"])
+    async def test_names_of_loopback_are_served(self, http: httpx2.AsyncClient, name: str) -> None:
+        assert (await http.get("/ops/runs", headers={"host": name})).status_code == 200
+
+    @pytest.mark.parametrize("name", ["evil.example:8010", "127.0.0.1.evil.example", "[::", ""])
+    async def test_a_name_that_somebody_has_pointed_here_is_not(
+        self, http: httpx2.AsyncClient, name: str
+    ) -> None:
+        for path in ("/ops/runs", "/ops/ui/runs", "/v1/assistants", "/metrics"):
+            response = await http.get(path, headers={"host": name})
+            assert response.status_code == 403
+            assert "RUNSTATE_API_KEYS" in response.json()["error"]["message"]
+        assert (await http.get("/healthz", headers={"host": name})).status_code == 200

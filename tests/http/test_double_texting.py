@@ -5,8 +5,9 @@ from openai import AsyncOpenAI, BadRequestError
 from openai.types.beta.threads import Run
 
 from orchestrator.commands import IfBusy
-from orchestrator.decide.waiting import MAX_WAITING
+from orchestrator.decide.waiting import MAX_WAITING, MAX_WAITING_BYTES
 from orchestrator.settings import Settings
+from orchestrator.store import Store
 from tests.http.driver import Asked, Driver
 
 
@@ -72,6 +73,7 @@ async def test_a_rollback_takes_away_what_the_active_run_added(
     assert {step.status for step in steps.data} == {"completed", "cancelled"}
     written = await client.beta.threads.messages.list(run.thread_id, run_id=run.id)
     assert message.id not in [listed.id for listed in written.data]
+    assert (await client.beta.threads.messages.list(run.thread_id, before=message.id)).data
     await driver.answers(second, "Yes?")
     assert await status(client, second) == "completed"
 
@@ -137,6 +139,20 @@ async def test_a_queue_that_is_full_says_so(client: AsyncOpenAI, run: Run) -> No
     with pytest.raises(BadRequestError, match="Try again when some of it") as refusal:
         await again(client, run, "enqueue", "One more")
     assert refusal.value.code == "too_many_waiting"
+
+
+async def test_a_queue_that_is_too_large_says_so_and_takes_nothing(
+    client: AsyncOpenAI, store: Store, run: Run
+) -> None:
+    part = "x" * 250_000
+    for _ in range(4):
+        await again(client, run, "enqueue", part)
+    with pytest.raises(BadRequestError, match=f"{MAX_WAITING_BYTES} bytes") as refusal:
+        await again(client, run, "interrupt", part)
+    assert refusal.value.code == "too_many_waiting"
+    assert await status(client, run) == "queued"
+    assert len((await store.load(run.thread_id)).aggregate.thread.waiting) == 4
+    await again(client, run, "enqueue", "A short one")
 
 
 class TestWithAServerDefault:

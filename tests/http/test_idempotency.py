@@ -67,6 +67,25 @@ async def test_the_same_key_with_another_body_is_refused(
     assert "used before, with another body" in error["message"]
 
 
+async def test_the_same_key_for_another_url_is_refused(
+    http: httpx2.AsyncClient, store: Store
+) -> None:
+    bodies: list[dict[str, Any]] = [{"metadata": {"n": str(n)}} for n in range(2)]
+    made = [(await http.post("/v1/threads", json=body)).json()["id"] for body in bodies]
+    answers = [
+        await http.request(method, path, json={}, headers=KEY)
+        for method, path in (
+            ("POST", f"/v1/threads/{made[0]}"),
+            ("POST", f"/v1/threads/{made[1]}"),
+            ("DELETE", f"/v1/threads/{made[0]}"),
+            ("POST", "/v1/threads"),
+        )
+    ]
+    assert [one.status_code for one in answers] == [200, 400, 400, 400]
+    assert {one.json()["error"]["code"] for one in answers[1:]} == {"idempotency_key_reused"}
+    assert len((await store.list_threads(ALL)).items) == 2
+
+
 async def test_another_key_is_another_request(http: httpx2.AsyncClient, thread: Thread) -> None:
     path, body = f"/v1/threads/{thread.id}/messages", {"role": "user", "content": "Hi"}
     ids = [
@@ -110,18 +129,18 @@ async def test_what_was_made_and_deleted_is_not_made_again(
     assert (await store.list_threads(ALL)).items == ()
 
 
-@pytest.mark.parametrize("headers", [KEY, {"x-ms-client-request-id": "5f1e"}])
+@pytest.mark.parametrize("header", ["Idempotency-Key", "x-ms-client-request-id"])
 async def test_outputs_and_cancels_count_once(
-    http: httpx2.AsyncClient, driver: Driver, run: Run, headers: dict[str, str]
+    http: httpx2.AsyncClient, driver: Driver, run: Run, header: str
 ) -> None:
     (call_id,) = await driver.asks(run, Asked("look_up"))
     path = f"/v1/threads/{run.thread_id}/runs/{run.id}"
     body = {"tool_outputs": [{"tool_call_id": call_id, "output": "42"}]}
     for _ in range(2):
-        submitted = await http.post(f"{path}/submit_tool_outputs", json=body, headers=headers)
+        submitted = await http.post(f"{path}/submit_tool_outputs", json=body, headers={header: "1"})
         assert (submitted.status_code, submitted.json()["status"]) == (200, "queued")
     for _ in range(2):
-        cancelled = await http.post(f"{path}/cancel", headers=headers)
+        cancelled = await http.post(f"{path}/cancel", headers={header: "2"})
         assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
     assert (await http.post(f"{path}/cancel")).status_code == 400
 

@@ -1,5 +1,7 @@
 """What operators ask: health, readiness, the newest runs, one run in full, the queues."""
 
+from typing import Any
+
 import httpx2
 from openai import AsyncOpenAI
 from openai.types.beta.threads import Run
@@ -39,10 +41,38 @@ async def test_the_newest_runs_show_both_statuses_and_their_calls(
         "internal_status": "requires_action",
         "created_at": run.created_at,
         "ended_at": None,
+        "took_ms": None,
         "model": "scripted/inline",
+        "tenant": "default",
         "turns": 1,
         "calls": {"open": 1, "settled": 1},
+        "total_tokens": None,
+        "cost_usd": None,
     }
+
+
+async def test_runs_are_found_by_status_and_thread_and_read_on_where_a_page_ended(
+    http: httpx2.AsyncClient, client: AsyncOpenAI, driver: Driver, run: Run
+) -> None:
+    ended: list[str] = []
+    for _ in range(3):
+        made = await client.beta.threads.create_and_run(assistant_id=run.assistant_id)
+        await driver.answers(made, "Done")
+        ended.insert(0, made.id)
+
+    async def found(**query: Any) -> tuple[list[str], str | None]:
+        answer = (await http.get("/ops/runs", params=query)).json()
+        return [line["id"] for line in answer["data"]], answer["next"]
+
+    assert await found() == ([*ended, run.id], None)
+    assert await found(limit=2) == (ended[:2], ended[1])
+    assert await found(limit=2, after=ended[1]) == ([ended[2], run.id], None)
+    assert await found(status="queued") == ([run.id], None)
+    assert await found(status="completed", limit=2) == (ended[:2], ended[1])
+    assert await found(status="completed", limit=3) == (ended, ended[2])
+    assert await found(status="completed", after=ended[2]) == ([], None)
+    assert await found(thread_id=run.thread_id) == ([run.id], None)
+    assert (await http.get("/ops/runs", params={"status": "lost"})).status_code == 400
 
 
 async def test_one_run_is_told_in_full_oldest_first(

@@ -27,7 +27,7 @@ async def start(**settings: str) -> Process:
 async def address_of(process: Process) -> str:
     assert process.stderr is not None
     async for line in process.stderr:
-        if found := re.search(rb"http://127\.0\.0\.1:\d+", line):
+        if found := re.search(rb"https?://127\.0\.0\.1:\d+", line):
             return found[0].decode()
     raise AssertionError("the api ended before it said where it listens")
 

@@ -103,7 +103,7 @@ async def test_a_thread_with_its_run_is_created_once(
         assistant_id=assistant.id, thread={"messages": [{"role": "user", "content": "Hi"}]}
     )
     assert [one.id for one in (await store.list_threads(ALL)).items] == [run.thread_id]
-    assert [view.run.id for view in await store.recent_runs(10)] == [run.id]
+    assert [view.run.id for view in (await store.recent_runs(PageQuery(10))).items] == [run.id]
 
 
 async def test_an_assistant_is_created_once(lossy: Lossy, store: Store) -> None:
@@ -232,6 +232,31 @@ async def test_a_repetition_whose_first_try_never_arrived_is_carried_out(
     assert again.id != said.id
     second = await runs.create(thread.id, assistant_id=assistant.id, extra_headers=REPEATED)
     assert second.id != first.id
+
+
+async def test_a_message_that_waits_is_gone_on_to_as_well(
+    client: AsyncOpenAI, assistant: Assistant, run: Run
+) -> None:
+    """The first try of the last request never arrived; an equal one came before the message."""
+    runs = client.beta.threads.runs
+    waits = {"if_busy": "enqueue"}
+
+    async def enqueue(repeated: dict[str, str] | None = None) -> str:
+        queued = await runs.create(
+            run.thread_id,
+            assistant_id=assistant.id,
+            additional_messages=[{"role": "user", "content": "And then?"}],
+            extra_body=waits,
+            extra_headers=repeated,
+        )
+        return queued.id
+
+    first = await enqueue()
+    assert await enqueue(REPEATED) == first
+    await client.beta.threads.messages.create(
+        run.thread_id, role="user", content="Hi", extra_body=waits
+    )
+    assert await enqueue(REPEATED) != first
 
 
 async def test_two_repetitions_at_once_have_one_effect(

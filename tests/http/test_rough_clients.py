@@ -191,3 +191,31 @@ async def test_a_client_that_hangs_up_leaves_nothing_half_done(
     idle_engines.start("engine-1")
     for thread_id in thread_ids:
         await clients.settle(thread_id)
+
+
+@pytest.mark.parametrize("left_in", ["queued", "in_progress", "requires_action", "cancelling"])
+async def test_a_client_that_comes_back_finds_what_was_left_and_can_end_it(
+    client: AsyncOpenAI, driver: Driver, assistant: Assistant, thread: Thread, left_in: str
+) -> None:
+    runs = client.beta.threads.runs
+    ended = await runs.create(thread.id, assistant_id=assistant.id)
+    await driver.answers(ended, "Done")
+    left = await runs.create(thread.id, assistant_id=assistant.id)
+    if left_in == "requires_action":
+        await driver.asks(left, Asked("look_up"))
+    elif left_in != "queued":
+        await driver.starts(left)
+    if left_in == "cancelling":
+        await driver.cancels(left)
+
+    (newest,) = (await runs.list(thread.id, limit=1)).data
+    assert (newest.id, newest.status) == (left.id, left_in)
+    statuses = [run.status for run in (await runs.list(thread.id)).data]
+    assert statuses == [left_in, "completed"]
+    refused = [ended] if left_in != "cancelling" else [ended, newest]
+    for run in refused:
+        with pytest.raises(BadRequestError, match="Cannot cancel run with status"):
+            await runs.cancel(run.id, thread_id=thread.id)
+    if left_in != "cancelling":
+        cancelled = await runs.cancel(newest.id, thread_id=thread.id)
+        assert cancelled.status == ("cancelling" if left_in == "in_progress" else "cancelled")

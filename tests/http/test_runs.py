@@ -227,6 +227,8 @@ async def test_the_sdks_poll_helper_ends_with_the_run(
         "prompt_tokens": 3,
         "completion_tokens": 4,
         "total_tokens": 7,
+        "prompt_token_details": {"cached_tokens": 0},
+        "cost_usd": None,
     }
 
 

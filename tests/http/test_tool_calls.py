@@ -1,5 +1,6 @@
 """The ledger over HTTP: every call of a run can be read, and an operator can act on one."""
 
+import json
 from typing import Any
 
 import httpx2
@@ -90,6 +91,40 @@ async def test_a_lost_once_call_is_done_again_only_when_an_operator_says_so(
     assert (call["attempts"], call["allowed_again"], call["output"]) == (2, 1, "3 m")
 
 
+async def test_a_call_is_sent_again_once_however_often_the_request_is(
+    http: httpx2.AsyncClient, driver: Driver, run: Run, store: Store
+) -> None:
+    (call_id, _) = await driver.asks(run, Asked("measure"), Asked("other"), workers=("measure",))
+    ref, key = RunRef(run.thread_id, run.id), {"Idempotency-Key": "once more"}
+    for _ in range(3):
+        answer = await http.post(path(run, call_id, "requeue"), headers=key)
+        assert answer.json()["allowed_again"] == 1
+        await change_run(store, ref, ClaimCall(call_id, "worker-1", 60_000, nonce="mine"))
+    call = await read(http, run, call_id)
+    assert (call["state"], call["attempts"]) == ("started", 1)
+
+
+async def test_an_operator_may_answer_for_other_arguments_than_the_models(
+    http: httpx2.AsyncClient, driver: Driver, run: Run
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure", '{"a": 1}'))
+    body = {"output": "3 m", "arguments": {"a": 2}}
+    call = (await http.post(path(run, call_id, "resolve"), json=body)).json()
+    assert (call["arguments"], call["asked_arguments"]) == ('{"a":2}', '{"a": 1}')
+
+
+async def test_what_a_model_is_told_of_an_unanswered_call_is_shown(
+    http: httpx2.AsyncClient, driver: Driver, run: Run
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure"))
+    await driver.cancels(run)
+    call = await read(http, run, call_id)
+    assert call["state"] == "cancelled"
+    assert "The run ended (cancelled) before this call did." in call["output"]
+    (listed,) = (await http.get(path(run))).json()["data"]
+    assert listed["output"] == call["output"]
+
+
 async def test_what_is_not_there_or_not_open_is_refused(
     http: httpx2.AsyncClient, driver: Driver, run: Run
 ) -> None:
@@ -117,3 +152,16 @@ async def test_the_command_lists_shows_and_acts(
     with pytest.raises(Failure, match=r"runstate calls list"):
         await act_on_call(Client(address, None), run.id, "call_x", "cancel", {})
     assert (await driver.call(run, second)).state == "dispatched"
+
+
+async def test_a_traceback_can_be_read_by_people_and_the_rest_by_programs(
+    address: str, driver: Driver, run: Run, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure"), workers=("measure",))
+    ref, told = RunRef(run.thread_id, run.id), 'ValueError: no\n  File "shop.py", line 3, in f\n'
+    await change_run(store, ref, ClaimCall(call_id, "worker-1", 60_000, nonce="mine"))
+    await change_run(store, ref, CallResult(call_id, 1, Outcome.FAILED, "{}", told))
+    await show_call(Client(address, None), run.id, call_id)
+    said = capsys.readouterr()
+    assert json.dumps(told) in said.out
+    assert told in said.err

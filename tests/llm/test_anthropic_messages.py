@@ -1,8 +1,6 @@
 """The adapter of Anthropic's Messages API against a real socket: streams, pauses, failures."""
 
 import asyncio
-import json
-from typing import Any
 
 import pytest
 
@@ -15,49 +13,10 @@ from orchestrator.records import Usage
 from orchestrator.settings import Settings
 from tests.llm.chat_server import DROP, HANG, ChatServer
 from tests.llm.conftest import KEY
+from tests.llm.messages_events import block, event, start, stop, tool_use, words
 from tests.llm.turns import heard, played, turn_request
 
 REQUEST = turn_request("claude-x", [heard("Hello")], system="Be kind.")
-
-COUNTS = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 7}
-
-
-def event(kind: str, **fields: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
-
-
-def start(**counts: int) -> bytes:
-    return event("message_start", message={"usage": {"output_tokens": 1, **COUNTS, **counts}})
-
-
-def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
-    return b"".join(
-        [
-            event("content_block_start", index=index, content_block=content),
-            *(event("content_block_delta", index=index, delta=delta) for delta in deltas),
-            event("content_block_stop", index=index),
-        ]
-    )
-
-
-def words(index: int, *texts: str) -> bytes:
-    deltas = [{"type": "text_delta", "text": text} for text in texts]
-    return block(index, {"type": "text", "text": ""}, *deltas)
-
-
-def stop(reason: str, output_tokens: int = 9, details: Any = None) -> bytes:
-    told = event(
-        "message_delta",
-        delta={"stop_reason": reason, "stop_details": details},
-        usage={"output_tokens": output_tokens},
-    )
-    return told + event("message_stop")
-
-
-def tool_use(index: int, call_id: str, name: str, *pieces: str) -> bytes:
-    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    content = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-    return block(index, content, *deltas)
 
 
 async def failure(models: Models) -> ModelError:
@@ -163,6 +122,49 @@ async def test_a_pause_is_followed_by_the_same_request_with_what_was_said(
     assert reply.usage == Usage(prompt_tokens=150, completion_tokens=8, cached_tokens=120)
 
 
+async def test_a_model_that_refuses_an_effort_is_asked_without_it_and_the_reply_says_so(
+    chat_server: ChatServer, models: Models
+) -> None:
+    refusal = {"type": "invalid_request_error", "message": "output_config.effort: not supported"}
+    chat_server.refuses(400, refusal)
+    chat_server.answers(start(), words(0, "Yes"), stop("end_turn"))
+    request = turn_request("claude-x", [heard("Hello")], reasoning_effort="high")
+
+    _, reply = await played(models.model_for("claude-x"), request)
+
+    first, second = chat_server.asked
+    assert first.body["output_config"] == {"effort": "high"}
+    assert "output_config" not in second.body
+    assert (reply.text, reply.without) == ("Yes", ("reasoning_effort",))
+
+
+async def test_a_temperature_is_asked_for_and_left_out_if_the_model_refuses_it(
+    chat_server: ChatServer, models: Models
+) -> None:
+    for words_of_it in ("`temperature` is not supported", "effort: not supported"):
+        chat_server.refuses(400, {"type": "invalid_request_error", "message": words_of_it})
+    chat_server.answers(start(), words(0, "Yes"), stop("end_turn"))
+    hello = [heard("Hello")]
+    request = turn_request("claude-x", hello, temperature=0.5, reasoning_effort="low")
+
+    _, reply = await played(models.model_for("claude-x"), request)
+
+    assert [asked.body.get("temperature") for asked in chat_server.asked] == [0.5, None, None]
+    assert reply.without == ("temperature", "reasoning_effort")
+
+
+async def test_a_request_that_is_refused_for_another_reason_is_not_repeated(
+    chat_server: ChatServer, models: Models
+) -> None:
+    chat_server.refuses(400, {"type": "invalid_request_error", "message": "prompt is too long"})
+    request = turn_request("claude-x", [heard("Hello")], reasoning_effort="high")
+
+    with pytest.raises(ModelError, match="too long"):
+        await played(models.model_for("claude-x"), request)
+
+    assert len(chat_server.asked) == 1
+
+
 async def test_an_answer_that_pauses_for_ever_is_a_failure(
     chat_server: ChatServer, models: Models
 ) -> None:
@@ -257,6 +259,7 @@ async def test_what_makes_no_sense_is_passed_over(chat_server: ChatServer, model
         event("from_the_future", index=1),
         words(1, "Hello"),
         event("message_delta", delta=None, usage="many"),
+        event("message_delta", delta=None, usage={"input_tokens": -1, "output_tokens": 10**20}),
         event("message_stop"),
     )
 

@@ -187,6 +187,17 @@ def test_the_last_usage_counts_and_none_stays_unknown() -> None:
     assert put_together({"usage": {}}, {"usage": {"prompt_tokens": None}})[1].usage is None
 
 
+@pytest.mark.parametrize("odd", [-1, 10**20, True, 5.5, "5"])
+def test_what_cannot_be_a_number_of_tokens_is_unknown(odd: Any) -> None:
+    assert put_together({"usage": {"prompt_tokens": odd}})[1].usage is None
+
+
+def test_no_more_tokens_are_cached_than_there_are_in_the_prompt() -> None:
+    counts = {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 7}}
+    usage = put_together({"usage": counts})[1].usage
+    assert usage == Usage(prompt_tokens=5, cached_tokens=5)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "is_retryable"),
     [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.conversation import Answered, Conversation, Heard, Said
+from orchestrator.conversation import Answered, Conversation, Heard, Recalled, Said
 from orchestrator.llm.chat_request import chat_request, messages, tool_arguments, tool_name
 from orchestrator.records import AskedCall
 from tests.llm.turns import heard, turn_request
@@ -160,3 +160,9 @@ def test_tools_that_are_no_functions_are_left_out() -> None:
 
     assert body["tools"] == [ADD]
     assert "tool_choice" not in body
+
+
+def test_a_summary_is_shown_as_words_of_the_user() -> None:
+    found = messages(Conversation("", (Recalled("They met."), heard("And then?"))))
+    assert [message["role"] for message in found] == ["user", "user"]
+    assert found[0]["content"] == "[Summary of an earlier part of this conversation]\nThey met."

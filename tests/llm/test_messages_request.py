@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.conversation import Answered, Conversation, Heard, Item, Said
+from orchestrator.conversation import Answered, Conversation, Heard, Item, Recalled, Said
 from orchestrator.llm.messages_request import GO_ON, NOTHING, messages, messages_request
 from orchestrator.records import AskedCall, Json
 from tests.llm.turns import heard, tool_round, turn_request
@@ -221,3 +221,39 @@ def test_any_conversation_becomes_one_that_strict_servers_take(rounds: list[list
         assert all(block["text"].strip() for block in blocks if block["type"] == "text")
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("effort", "sent"),
+    [
+        (None, {}),
+        ("none", {"thinking": {"type": "disabled"}}),
+        ("minimal", {"output_config": {"effort": "low"}}),
+        ("max", {"output_config": {"effort": "max"}}),
+    ],
+)
+def test_the_effort_is_asked_for_in_the_words_of_this_api(effort: str | None, sent: Json) -> None:
+    found = body(reasoning_effort=effort)
+    assert {key: found[key] for key in ("thinking", "output_config") if key in found} == sent
+
+
+def test_an_effort_goes_with_a_form_of_the_answer() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    found = body(reasoning_effort="low", response_format=schema)
+    assert set(found["output_config"]) == {"effort", "format"}
+
+
+def test_calls_of_a_history_are_declared_even_where_none_may_be_made_any_more() -> None:
+    history = [heard("Why?"), *tool_round("add", "3"), heard("And?")]
+    found = body(history)
+
+    assert [tool["name"] for tool in found["tools"]] == ["add"]
+    assert found["tool_choice"] == {"type": "none"}
+    assert "tools" not in body([heard("Why?")])
+
+
+def test_a_summary_is_shown_as_words_of_the_user() -> None:
+    found = said(Recalled("They met."), heard("And then?"))
+    assert found == [
+        {"role": "user", "content": [text(Recalled("They met.").text), text("And then?")]}
+    ]

@@ -12,6 +12,7 @@ from orchestrator.errors import ModelError
 from orchestrator.llm.openai_chat import OpenAIChat
 from orchestrator.llm.protocol import CallDelta, ReplyCall, TextDelta
 from orchestrator.llm.routing import OFFICIAL, Models
+from orchestrator.llm.unheeded import Unheeded
 from orchestrator.records import Usage
 from orchestrator.settings import Settings
 from tests.llm.chat_server import (
@@ -217,6 +218,20 @@ async def test_the_wait_that_a_busy_endpoint_asks_for_is_known(
     assert (await failure(models)).retry_after_s == retry_after_s
 
 
+async def test_a_temperature_that_the_model_refuses_is_left_out(
+    chat_server: ChatServer, models: Models
+) -> None:
+    sentence = "Unsupported value: 'temperature' does not support 0.5 with this model."
+    chat_server.refuses(400, {"message": sentence, "param": "temperature"})
+    chat_server.answers(text_event("Yes"), stop_event("stop"), DONE)
+    request = turn_request("gpt-x", [heard("Hello")], temperature=0.5)
+
+    _, reply = await played(models.model_for("gpt-x"), request)
+
+    assert [asked.body.get("temperature") for asked in chat_server.asked] == [0.5, None]
+    assert (reply.text, reply.without) == ("Yes", ("temperature",))
+
+
 async def test_a_used_up_quota_is_not_asked_again(chat_server: ChatServer, models: Models) -> None:
     chat_server.refuses(429, {"message": "Pay first.", "code": "insufficient_quota"})
 
@@ -294,7 +309,9 @@ async def test_a_finished_answer_is_not_held_up_by_a_server_that_does_not_hang_u
 async def test_a_key_alone_means_the_official_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8010/v1")
     models = Models(Settings(openai_base_url=None, openai_api_key=SecretStr(KEY)))
-    model = models.model_for("gpt-x")
+    heeded = models.model_for("gpt-x")
+    assert isinstance(heeded, Unheeded)
+    model = heeded.model
 
     assert isinstance(model, OpenAIChat)
     assert str(model._client().base_url).rstrip("/") == OFFICIAL["openai"]

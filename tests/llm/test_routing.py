@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from orchestrator.errors import ModelError
-from orchestrator.llm.routing import Models
+from orchestrator.llm.routing import Models, missing_endpoint
 from orchestrator.settings import ModelRoute, Settings
 from tests.llm.chat_server import DONE, ChatServer, stop_event, text_event
 from tests.llm.conftest import KEY
@@ -108,3 +108,27 @@ def test_a_table_that_makes_no_sense_is_refused(
 
     with pytest.raises(ValidationError):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("scripted/echo", None),
+        ("gpt-x", "RUNSTATE_OPENAI_BASE_URL"),
+        ("claude-x", None),
+        ("local", None),
+        ("other", "OTHER_KEY"),
+    ],
+)
+def test_what_the_settings_lack_to_ask_a_model_is_told_before_it_is_asked(
+    name: str, lacks: str | None
+) -> None:
+    settings = Settings(
+        anthropic_api_key=SecretStr("k"),
+        model_routes={
+            "local": (ModelRoute(api="openai", base_url="http://127.0.0.1:1/v1"),),
+            "other": (ModelRoute(api="openai", key_variable="OTHER_KEY"),),
+        },
+    )
+    missing = missing_endpoint(settings, name)
+    assert (missing is None) if lacks is None else (lacks in (missing or ""))

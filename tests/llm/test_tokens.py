@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.conversation import Heard
+from orchestrator.conversation import Heard, Said
 from orchestrator.llm.tokens import Count, count, size_bytes, weight, weight_of_tools
 from tests.llm.turns import heard, tool_round
 
@@ -36,3 +36,13 @@ def test_what_wraps_texts_and_images_is_weighed_too() -> None:
 def test_the_size_is_never_less_than_the_weight(text: str) -> None:
     items = [heard(text), *tool_round("look", text, text)]
     assert size_bytes(items) >= weight("gpt-4o", items).tokens
+
+
+def test_what_only_the_provider_can_read_weighs_something_too() -> None:
+    blocks = (
+        {"type": "web_search_tool_result", "content": [{"encrypted_content": "x y z " * 50}]},
+    )
+    plain, found = Said("Yes."), Said("Yes.", (), blocks)
+
+    assert weight("claude-x", [found]).tokens > weight("claude-x", [plain]).tokens + 100
+    assert size_bytes([found]) >= weight("claude-x", [found]).tokens

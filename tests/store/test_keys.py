@@ -47,7 +47,7 @@ def test_a_strange_id_names_no_key_of_another(strange: str) -> None:
     partition = Keys("rs", 16).partitions[3]
     ordinary = set(all_keys(partition, "1"))
     named = set(all_keys(partition, strange))
-    fixed = {partition.timers, partition.ready, partition.outbox, partition.threads, partition.runs}
+    fixed = set(all_keys(partition, "2")) & ordinary
     assert ordinary & named == fixed
 
 
@@ -73,8 +73,11 @@ def all_keys(partition: Partition, object_id: str) -> list[str]:
         partition.outbox,
         partition.threads,
         partition.runs,
+        partition.active,
+        partition.usage,
     ]
     named = (
+        partition.usage_day,
         partition.thread,
         partition.entries,
         partition.messages,
@@ -82,6 +85,7 @@ def all_keys(partition: Partition, object_id: str) -> list[str]:
         partition.deleted,
         partition.receipt,
         partition.reservation,
+        partition.claim,
         partition.thread_runs,
         partition.run,
         partition.run_log,

@@ -14,7 +14,7 @@ from orchestrator.settings import Settings
 from orchestrator.storage.durability import Durability
 from orchestrator.storage.embedded import find_binary, find_free_port
 from orchestrator.storage.valkey import ValkeyStore, connect, open_store
-from orchestrator.store import Store
+from orchestrator.store import PageQuery, Store
 from tests.store.samples import put_run
 from tests.store.servers import serve
 
@@ -54,8 +54,8 @@ async def test_the_first_start_fixes_the_partitions(open_with: Open) -> None:
 async def test_installations_with_other_prefixes_do_not_meet(open_with: Open) -> None:
     one, other = await open_with(key_prefix="one"), await open_with(key_prefix="other")
     ref = await put_run(one)
-    assert len(await one.recent_runs(10)) == 1
-    assert await other.recent_runs(10) == ()
+    assert len((await one.recent_runs(PageQuery(10))).items) == 1
+    assert (await other.recent_runs(PageQuery(10))).items == ()
     assert (await one.find_run(ref.run_id)) == ref
 
 

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from orchestrator import shell
 from orchestrator.decisions import QueueTurn
 from orchestrator.errors import StoreUnavailable
+from orchestrator.receipts import Attempt
 from orchestrator.settings import Settings
 from orchestrator.storage import embedded
 from orchestrator.storage.valkey import ValkeyStore, connect, open_store
-from orchestrator.store import Presence, Ring
+from orchestrator.store import PageQuery, Presence, Ring
 from tests.conftest import PARTITIONS, PREFIX
 from tests.store.faults import Faulty
-from tests.store.samples import change, changed, delete_thread, put_run
+from tests.store.samples import change, changed, delete_thread, put_run, put_thread
 from tests.waiting import until
 
 
@@ -133,13 +135,14 @@ async def test_silence_longer_than_a_reads_timeout_is_no_lost_subscription(
 
 
 async def test_deleting_works_in_a_full_store_and_makes_room(store: ValkeyStore) -> None:
-    ref = await put_run(store)
+    ref, other = await put_run(store), await put_thread(store)
     used = await store._client.info("memory")
     await store._client.config_set("maxmemory", used["used_memory"] // 2)
     with pytest.raises(StoreUnavailable):
         await store.beat(Presence("engine", "e1", 0), 1000)
     await delete_thread(store, ref.thread_id)
+    await shell.delete_thread(store, other.id, Attempt("name", 60_000))
     await store._client.config_set("maxmemory", 0)
-    assert await store.recent_runs(10) == ()
+    assert (await store.recent_runs(PageQuery(10))).items == ()
     ref = await put_run(store)
     await change(store, ref)

@@ -35,8 +35,8 @@ def tried(folder: Path, source: str, *options: str) -> "subprocess.CompletedProc
 
 
 @pytest.mark.parametrize("store", ["embedded", "fakeredis"])
-def test_the_example_of_the_document_passes(tmp_path: Path, store: str) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL))
+def test_the_examples_of_the_document_pass(tmp_path: Path, example: str, store: str) -> None:
     done = tried(tmp_path, example, "-o", f"runstate_store={store}")
     assert "2 passed" in done.stdout, done.stdout
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from orchestrator.commands import (
     AddMessages,
     AnswerApprovals,
+    ApplyGuards,
     Approval,
     CallLost,
     CallResult,
@@ -17,6 +18,7 @@ from orchestrator.commands import (
     CheckWait,
     ClaimCall,
     Command,
+    Compact,
     ConfirmCancel,
     CreateRun,
     Expire,
@@ -39,11 +41,16 @@ from orchestrator.commands import (
     TurnFailed,
     TurnResult,
 )
+from orchestrator.conversation import grouped
 from orchestrator.decide.calls import error_text
 from orchestrator.decisions import Decision, Effect, EventType
 from orchestrator.errors import LastErrorCode
 from orchestrator.projection import public_status
 from orchestrator.records import (
+    Entry,
+    Firing,
+    Guarded,
+    GuardPoint,
     Message,
     Output,
     Run,
@@ -54,6 +61,7 @@ from orchestrator.records import (
     Usage,
 )
 from orchestrator.states import RunStatus
+from orchestrator.turn_record import places, spans
 from tests.unit.world import PATIENCE_MS, World
 
 TTL_MS: Final = 600_000
@@ -172,11 +180,13 @@ class Play:
         messages = tuple(self.message(text) for text in texts)
         self.ask(AddMessages(messages, if_busy, WATCHDOG_MS))
 
-    def create(self, *texts: str, ttl_ms: int = TTL_MS, **changes: Any) -> None:
+    def create(
+        self, *texts: str, ttl_ms: int = TTL_MS, past: tuple[Entry, ...] = (), **changes: Any
+    ) -> None:
         """Start a run, with messages of its own."""
-        run_id = self.mint("run")
+        run_id, asked = self.mint("run"), spec(**changes)
         messages = tuple(self.message(text) for text in texts)
-        self.ask(CreateRun(run_id, spec(**changes), ttl_ms, additional_messages=messages))
+        self.ask(CreateRun(run_id, asked, ttl_ms, additional_messages=messages, past=past))
         self.run_id = run_id
 
     def text(self, if_busy: IfBusy, *texts: str, ttl_ms: int = TTL_MS) -> str:
@@ -226,6 +236,53 @@ class Play:
         """Take the turn; returns its generation."""
         self.ask(StartTurn(engine, TURN_LEASE_MS))
         return self.run.generation
+
+    def guard(
+        self,
+        *of_seqs: int,
+        text: str = "…",
+        refusal: str | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Say what guardrails made of these entries: other words, or a message to be refused."""
+        self.ask(self.guarding(*of_seqs, text=text, refusal=refusal, generation=generation))
+
+    def guarding(
+        self,
+        *of_seqs: int,
+        text: str = "…",
+        refusal: str | None = None,
+        generation: int | None = None,
+    ) -> ApplyGuards:
+        """The command of that."""
+        held = self.run.generation if generation is None else generation
+        firing = Firing(
+            rule="no_names",
+            on=GuardPoint.INPUT,
+            verdict="stop" if refusal else "rewrite",
+            subject="msg_1",
+            reason=refusal,
+        )
+        guarded = tuple(
+            Guarded(seq=0, run_id=self.run.id, of_seq=seq, text=text, is_stopped=bool(refusal))
+            for seq in of_seqs
+        )
+        until_seq = self.world.thread.next_seq
+        ids = (self.mint("msg"), self.mint("step"))
+        firings = (firing,) * len(of_seqs)
+        return ApplyGuards(held, until_seq, guarded, firings, *ids, refusal=refusal)
+
+    def compact(
+        self,
+        text: str | None = "It was about lighthouses.",
+        usage: Usage | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Put a summary in the place of all that may go but the newest."""
+        held = self.run.generation if generation is None else generation
+        groups = (group for group in grouped(self.world.entries)[:-1] if not group.is_pinned)
+        seqs = (seq for group in groups for seq in (*group.seqs, *places(group.replaces)))
+        self.ask(Compact(held, text, spans(seqs), usage))
 
     def speak(self, words: str = "", generation: int | None = None) -> Message:
         """Begin to speak, and say these words; returns the message as it was begun."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from orchestrator.commands import Cancel, Expire, IfBusy, StartTurn, Stop
-from orchestrator.decide.waiting import MAX_WAITING
+from orchestrator.decide.waiting import MAX_WAITING, MAX_WAITING_BYTES
 from orchestrator.decisions import AddRun, DropEntries, EventType, QueueTurn
 from orchestrator.errors import StaleTurn, TooManyWaiting
 from orchestrator.records import CallState
@@ -263,6 +263,17 @@ def test_only_so_many_wait() -> None:
     with pytest.raises(TooManyWaiting):
         play.add("Too much", if_busy=ENQUEUE)
     assert play.world == world
+
+
+def test_only_so_many_bytes_wait() -> None:
+    play = a_run()
+    half = "ü" * (MAX_WAITING_BYTES // 4)
+    play.add(half, if_busy=ENQUEUE)
+    world = play.world
+    with pytest.raises(TooManyWaiting):
+        play.text(INTERRUPT, half)
+    assert play.world == world
+    play.add("A short one", if_busy=ENQUEUE)
 
 
 def expire(play: Play) -> None:

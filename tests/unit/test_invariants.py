@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.commands import IfBusy
 from orchestrator.decisions import (
+    CountUsage,
     Event,
     EventType,
     QueueTurn,
@@ -28,11 +29,15 @@ from orchestrator.invariants import (
     violations,
 )
 from orchestrator.records import (
+    CallRound,
     CallState,
+    Executor,
     LateResult,
     MessageStatus,
     Output,
+    Price,
     StepStatus,
+    Tally,
     Usage,
     Waiting,
 )
@@ -68,6 +73,14 @@ def a_reply() -> Committed:
     return step(play, lambda: play.reply("look_up", "ask_user", text="One moment.", usage=usage))
 
 
+def a_priced_reply() -> Committed:
+    play = a_turn(price=Price(prompt=2, completion=9))
+    play.reply("look_up", usage=Usage(prompt_tokens=10))
+    play.finish(play.claim(play.calls[0]))
+    play.start()
+    return step(play, lambda: play.reply("look_up", usage=Usage(prompt_tokens=10)))
+
+
 def an_opening() -> Committed:
     play = a_turn()
     return step(play, play.speak)
@@ -91,10 +104,21 @@ def a_claim() -> Committed:
     return step(play, lambda: play.claim(play.calls[0]))
 
 
+def a_clients_call() -> Committed:
+    play = a_turn(executor="client")
+    return step(play, lambda: play.reply("look_up"))
+
+
 def a_result() -> Committed:
     play = a_round("look_up", "ask_user")
     call = play.claim(play.calls[0])
     return step(play, lambda: play.finish(call))
+
+
+def a_refusal() -> Committed:
+    play = a_turn()
+    play.speak("Well, ")
+    return step(play, lambda: play.reply(refusal="no."))
 
 
 def a_second_result() -> Committed:
@@ -124,6 +148,20 @@ def a_passing_on() -> Committed:
     return step(play, play.cancel)
 
 
+def a_guarding() -> Committed:
+    play = a_turn()
+    return step(play, lambda: play.guard(0))
+
+
+def a_summary() -> Committed:
+    play = a_turn()
+    for _ in range(2):
+        (call,) = play.reply("look_up")
+        play.finish(play.claim(call))
+        play.start()
+    return step(play, lambda: play.compact(usage=Usage(prompt_tokens=5)))
+
+
 def a_rollback() -> Committed:
     play = a_round("ask_user")
     return step(play, lambda: play.text(IfBusy.ROLLBACK, "No, wait."))
@@ -146,6 +184,7 @@ STEPS = (
     a_creation,
     a_start,
     a_reply,
+    a_priced_reply,
     an_opening,
     a_lost_turn,
     a_cut_answer,
@@ -156,6 +195,8 @@ STEPS = (
     an_approval,
     a_question_before_an_approval,
     a_passing_on,
+    a_guarding,
+    a_summary,
     a_rollback,
     a_late_result,
     nothing,
@@ -202,12 +243,41 @@ def effects(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Breaking:
     return lambda c: replace(c, decision=replace(c.decision, effects=change(c.decision.effects)))
 
 
+def counted(**changes: int) -> Breaking:
+    """The turn was counted with these amounts."""
+
+    def change(asked: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            replace(one, tally=one.tally.but(**changes)) if isinstance(one, CountUsage) else one
+            for one in asked
+        )
+
+    return effects(change)
+
+
 def without(kind: EventType) -> Breaking:
     return log(lambda told: tuple(event for event in told if event.type != kind))
 
 
 def late(count: int) -> tuple[LateResult, ...]:
     return (LateResult(at_ms=0, generation=1, text=""),) * count
+
+
+def pinned(all_: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        entry.but(calls=tuple(call.but(is_pinned=True) for call in entry.calls))
+        if isinstance(entry, CallRound)
+        else entry
+        for entry in all_
+    )
+
+
+def other_words(c: Committed) -> Committed:
+    def other(event: Event) -> Event:
+        told = event.message
+        return event.but(message=told.but(content=told.content[:1])) if told else event
+
+    return log(lambda told: tuple(map(other, told)))(c)
 
 
 BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
@@ -247,6 +317,16 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     ),
     (runs.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
     (runs.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
+    (runs.what_is_counted_is_what_the_run_used, a_reply, run(usage=Usage(prompt_tokens=11))),
+    (runs.what_is_counted_is_what_the_run_used, a_reply, thread(spent=Tally(turns=1))),
+    (runs.what_is_counted_is_what_the_run_used, a_reply, counted(prompt_tokens=0)),
+    (runs.what_is_counted_is_what_the_run_used, a_reply, counted(cost_micros=1)),
+    (
+        runs.what_is_counted_is_what_the_run_used,
+        a_priced_reply,
+        counted(cost_micros=21),
+    ),
+    (runs.usage_is_that_of_the_steps, a_summary, run(summary_usage=None)),
     (calls.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
     (calls.steps_are_in_order_and_end_once, a_cancel, last_step(completed_ms=1)),
     (calls.steps_are_in_order_and_end_once, a_reply, last_step(status=StepStatus.FAILED)),
@@ -266,6 +346,7 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     ),
     (calls.tools_run_no_more_than_they_may, a_claim, first_call(executor="client")),
     (calls.nothing_starts_before_it_is_approved, an_approval, first_call(approved_ms=None)),
+    (calls.no_worker_answers_for_the_client, a_clients_call, first_call(executor=Executor.WORKER)),
     (calls.late_results_are_few, a_claim, first_call(late=late(6))),
     (calls.the_whole_of_a_cut_output_is_kept, a_result, first_call(has_full_output=True)),
     (transcript.the_transcript_only_grows, a_reply, entries(lambda all_: all_[::-1])),
@@ -281,6 +362,9 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
         a_second_result,
         entries(lambda all_: tuple(e for e in all_ if not isinstance(e, Output))),
     ),
+    (transcript.summaries_stand_for_whole_groups, a_summary, last_message(replaces=((0, 1),))),
+    (transcript.summaries_stand_for_whole_groups, a_summary, last_message(replaces=((0, 5),))),
+    (transcript.summaries_stand_for_whole_groups, a_summary, entries(pinned)),
     (
         transcript.a_message_is_open_while_it_is_written,
         an_opening,
@@ -296,6 +380,13 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (transcript.partial_text_has_its_message, a_cut_answer, lambda c: after(c, partial="Let me")),
     (transcript.void_messages_are_those_of_lost_turns, a_lost_turn, last_message(is_void=False)),
     (transcript.void_messages_are_those_of_lost_turns, a_cut_answer, last_message(is_void=True)),
+    (
+        transcript.guardrails_speak_once_for_an_earlier_entry,
+        a_guarding,
+        entries(lambda all_: (*all_, all_[-1].but(seq=9))),
+    ),
+    (transcript.guardrails_speak_once_for_an_earlier_entry, a_guarding, last_message(of_seq=1)),
+    (transcript.guardrails_speak_once_for_an_earlier_entry, a_start, thread(guarded_seq=2)),
     (times.counters_never_fall, a_late_result, run(generation=0)),
     (times.counters_never_fall, a_second_result, lambda c: after(c, calls=())),
     (times.each_holder_has_its_own_generation, a_start, run(generation=0)),
@@ -321,6 +412,9 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     (events.a_log_is_retired_when_it_is_complete, a_late_result, effects(lambda _: ())),
     (events.a_log_is_retired_when_it_is_complete, a_start, effects(lambda _: (RetireLog(),))),
     (events.the_last_event_tells_how_it_is, a_reply, log(lambda told: told[:-1])),
+    (events.readers_are_told_of_one_step_at_a_time, a_reply, without(EventType.STEP_COMPLETED)),
+    (events.readers_are_told_of_one_step_at_a_time, a_reply, without(EventType.STEP_CREATED)),
+    (events.what_is_told_of_a_message_is_kept_in_it, a_refusal, other_words),
     (events.a_due_turn_is_queued_once, a_second_result, effects(lambda _: ())),
     (events.a_due_turn_is_queued_once, a_passing_on, effects(lambda _: ())),
     (events.a_due_turn_is_queued_once, a_claim, effects(lambda asked: (*asked, QueueTurn()))),

@@ -5,7 +5,8 @@ thread, many calls in a turn, clocks that go back, caps, commands for runs long 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from hypothesis.stateful import (
 from orchestrator.commands import (
     AddMessages,
     AnswerApprovals,
+    ApplyGuards,
     Approval,
     CallLost,
     CallProgress,
@@ -28,6 +30,7 @@ from orchestrator.commands import (
     CheckWait,
     ClaimCall,
     Command,
+    Compact,
     ConfirmCancel,
     CreateRun,
     DeleteThread,
@@ -55,7 +58,20 @@ from orchestrator.commands import (
 )
 from orchestrator.errors import BadRequest, Gone, IllegalTransition, NotNow
 from orchestrator.projection import public_status, required_calls
-from orchestrator.records import Aggregate, CallState, Message, ToolCall, Usage
+from orchestrator.records import (
+    Aggregate,
+    AskedCall,
+    CallRound,
+    CallState,
+    Entry,
+    Guarded,
+    Message,
+    Output,
+    Price,
+    StepStatus,
+    ToolCall,
+    Usage,
+)
 from orchestrator.states import RunStatus
 from tests.unit.play import (
     CALL_LEASE_MS,
@@ -79,11 +95,13 @@ ENDS_THE_CLIENTS_WAIT = (
 )
 
 FENCED = (
+    ApplyGuards,
     OpenMessage,
     OpenCalls,
     TurnResult,
     TurnFailed,
     RunOut,
+    Compact,
     RequeueTurn,
     CallResult,
     CallLost,
@@ -92,6 +110,18 @@ FENCED = (
 T = TypeVar("T")
 places = st.integers(0, 7)
 names = st.lists(st.sampled_from([*DECLARED, "missing"]), max_size=4)
+
+
+ASKED = AskedCall(call_id="call_past", name="look_up", arguments="{}")
+PAST = (
+    Message(seq=0, id="msg_past", thread_id="there", created_ms=1, role="user", content=()),
+    CallRound(seq=1, run_id="run_past", turn=0, calls=(ASKED,)),
+    Output(seq=3, run_id="run_past", call_id="call_past", text="yes"),
+)
+"""What the thread of a replay begins with."""
+
+PRICE = Price(prompt=0.7, completion=1.3)
+"""A turn costs no whole number of millionths."""
 
 
 class Commands(RuleBasedStateMachine):
@@ -106,9 +136,10 @@ class Commands(RuleBasedStateMachine):
 
     # -- what makes sense --------------------------------------------------------------------------
 
-    @initialize()
-    def begin(self) -> None:
-        self.create(messages=0, caps={})
+    @initialize(past=st.sampled_from([(), PAST]), price=st.sampled_from([None, PRICE]))
+    def begin(self, past: tuple[Entry, ...], price: Price | None) -> None:
+        self.play.create(past=past, price=price)
+        self.run_ids.append(self.play.run.id)
 
     @rule(ms=st.sampled_from([1, 500, 1_000, 4_000, 16_000, -700]), is_noticed=st.booleans())
     def time_passes(self, ms: int, is_noticed: bool) -> None:
@@ -121,10 +152,18 @@ class Commands(RuleBasedStateMachine):
     @rule(
         messages=st.integers(0, 2),
         caps=st.sampled_from(
-            [{}, {}, {"max_turns": 2}, {"max_completion_tokens": 3}, {"max_prompt_tokens": 25}]
+            [
+                {},
+                {},
+                {"max_turns": 2},
+                {"max_completion_tokens": 3},
+                {"max_prompt_tokens": 25},
+                {"executor": "client"},
+                {"price": PRICE, "max_cost_usd": 0.00003},
+            ]
         ),
     )
-    def create(self, messages: int, caps: dict[str, int]) -> None:
+    def create(self, messages: int, caps: dict[str, Any]) -> None:
         self.play.create(*["hello"] * messages, **caps)
         self.run_ids.append(self.play.run.id)
 
@@ -152,6 +191,11 @@ class Commands(RuleBasedStateMachine):
         self.send(StartTurn("engine_1", TURN_LEASE_MS))
 
     @precondition(lambda self: self.play.run.engine)
+    @rule(place=places, refusal=st.sampled_from([None, None, None, "Not here."]))
+    def guard(self, place: int, refusal: str | None) -> None:
+        self.send(self.guarding(0, place, refusal))
+
+    @precondition(lambda self: self.play.run.engine)
     @rule(words=st.sampled_from(["", "Let me"]))
     def speak(self, words: str) -> None:
         self.send(self.opening(0))
@@ -170,6 +214,7 @@ class Commands(RuleBasedStateMachine):
         stop=st.sampled_from([Stop.DONE, Stop.TOOLS, Stop.TOOLS, Stop.LENGTH, Stop.FILTER]),
         usage=st.sampled_from([None, Usage(prompt_tokens=10, completion_tokens=1)]),
         refusal=st.sampled_from([None, None, None, "The arguments do not fit."]),
+        declined=st.sampled_from([None, None, None, "I would rather not."]),
     )
     def reply(
         self,
@@ -179,10 +224,19 @@ class Commands(RuleBasedStateMachine):
         stop: Stop,
         usage: Usage | None,
         refusal: str | None,
+        declined: str | None,
     ) -> None:
         mint = self.play.mint
         calls = [ProposedCall(mint("call"), name, "{}", "call_0", refusal) for name in asked]
-        self.send(self.result(0, calls, text, stop, usage))
+        self.send(replace(self.result(0, calls, text, stop, usage), refusal=declined))
+
+    @precondition(lambda self: self.play.run.engine and not self.is_speaking())
+    @rule(
+        text=st.sampled_from(["It was about lighthouses.", None]),
+        usage=st.sampled_from([None, Usage(prompt_tokens=5)]),
+    )
+    def summarise(self, text: str | None, usage: Usage | None) -> None:
+        self.play.compact(text, usage)
 
     @precondition(lambda self: self.dispatched())
     @rule(place=places)
@@ -218,7 +272,7 @@ class Commands(RuleBasedStateMachine):
     # -- what may not ------------------------------------------------------------------------------
 
     @rule(
-        kind=st.integers(0, 29),
+        kind=st.integers(0, 31),
         age=st.sampled_from([0, 0, 1, 2]),
         place=places,
         shift=st.sampled_from([0, 0, -1, 1]),
@@ -253,11 +307,13 @@ class Commands(RuleBasedStateMachine):
             ImportMessage(self.old_message()),
             CreateRun("run_of_nobody", spec(), TTL_MS),
             StartTurn("engine_2", TURN_LEASE_MS),
+            self.guarding(shift, place, None),
             self.opening(shift),
             OpenCalls(turn, self.play.mint("step")),
             self.result(shift, asked, "Wait.", pick(tuple(Stop), place), Usage(prompt_tokens=7)),
             TurnFailed(turn, "invalid_prompt", "Too long.", failed_attempts=2),
             RunOut(turn, "Too much."),
+            Compact(turn, None, (), Usage(prompt_tokens=3)),
             RequeueTurn(turn),
             ClaimCall(call_id, "worker_2", CALL_LEASE_MS),
             CallResult(call_id, held, Outcome.FAILED, "No.", "it raised"),
@@ -274,7 +330,7 @@ class Commands(RuleBasedStateMachine):
             SubmitOutputs(waiting[1:]),
             SubmitOutputs(waiting * 2),
             SubmitOutputs((*waiting, (call_id, "yes"))),
-            ResolveCall(call_id, "It did."),
+            ResolveCall(call_id, "It did.", arguments=pick([None, '{"a": 2}'], place)),
             ModifyRun({"colour": "red"}),
             Cancel(WATCHDOG_MS),
             ConfirmCancel(),
@@ -310,6 +366,7 @@ class Commands(RuleBasedStateMachine):
         yield RequeueTurn(generation + 1)
         yield self.opening(-1)
         yield OpenCalls(generation + 1, self.play.mint("step"))
+        yield self.guarding(1, 0, "Not here.")
         if self.play.status is not RunStatus.QUEUED:
             yield StartTurn("engine_2", TURN_LEASE_MS)
 
@@ -354,6 +411,14 @@ class Commands(RuleBasedStateMachine):
         mint = self.play.mint
         return OpenMessage(self.play.run.generation + shift, mint("msg"), mint("step"))
 
+    def guarding(self, shift: int, place: int, refusal: str | None) -> ApplyGuards:
+        """Of an entry that no guardrail has spoken for, if there is one."""
+        entries, generation = self.play.world.entries, self.play.run.generation + shift
+        spoken_for = {entry.of_seq for entry in entries if isinstance(entry, Guarded)}
+        left = [x.seq for x in entries if x.kind != "guarded" and x.seq not in spoken_for]
+        chosen = left[place : place + 1]
+        return self.play.guarding(*chosen, refusal=refusal, generation=generation)
+
     def result(
         self,
         shift: int,
@@ -384,6 +449,9 @@ class Commands(RuleBasedStateMachine):
 
     def age_of(self, run_id: str) -> int:
         return self.run_ids[::-1].index(run_id)
+
+    def is_speaking(self) -> bool:
+        return any(step.status is StepStatus.IN_PROGRESS for step in self.play.steps)
 
     def dispatched(self) -> list[ToolCall]:
         return [call for call in self.play.calls if call.state is CallState.DISPATCHED]

@@ -6,17 +6,17 @@ import pytest
 
 from orchestrator.commands import AddMessages, Cancel, CreateRun, NewMessage
 from orchestrator.errors import InvalidValue
-from orchestrator.receipts import Attempt, Filed, Receipt, find_answer
+from orchestrator.receipts import Attempt, Filed, Receipt, find_answer, refuse_other_use
 from orchestrator.records import RunSpec
 from orchestrator.repetition import made_by
 
-FIRST = Attempt("name", "body", 1000)
+FIRST = Attempt("name", 1000)
 REPETITION = replace(FIRST, is_repetition=True)
 NAMED = replace(FIRST, is_named=True)
 
 NOTHING = Filed()
-OLD = Filed(1, Receipt(fingerprint="body", made="run_1", made_ms=1))
-OF_REPETITION = Filed(2, Receipt(fingerprint="body", made="run_2", made_ms=2, by_repetition=True))
+OLD = Filed(1, Receipt(made="run_1", made_ms=1))
+OF_REPETITION = Filed(2, Receipt(made="run_2", made_ms=2, by_repetition=True))
 
 
 @pytest.mark.parametrize("attempt", [FIRST, REPETITION, NAMED])
@@ -42,9 +42,10 @@ def test_a_first_try_that_its_own_repetition_overtook_is_answered_by_that() -> N
     assert find_answer(FIRST, OF_REPETITION, OLD) is OF_REPETITION.receipt
 
 
-def test_a_name_stands_for_one_body() -> None:
-    with pytest.raises(InvalidValue, match="with another body"):
-        find_answer(replace(NAMED, fingerprint="other"), OLD, OLD)
+def test_a_key_is_one_requests_own() -> None:
+    refuse_other_use(NAMED, claimed_by=NAMED.name)
+    with pytest.raises(InvalidValue, match="with another body or for another URL"):
+        refuse_other_use(NAMED, claimed_by="another name")
 
 
 def test_what_a_command_makes_is_known_by_its_id() -> None:

@@ -121,15 +121,16 @@ def test_in_a_file_the_line_is_named(tmp_path: Path) -> None:
         tmp_path, text
     )
     missing = "turns:\n  - text: a\n  - error:\n      message: no\n"
-    assert "line 4, turns[1].error.status: Field required" in complaint_about(tmp_path, missing)
+    assert "line 3, turns[1].error.status: Field required" in complaint_about(tmp_path, missing)
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("turns: [", "play.yaml: not YAML: while parsing"),
+        ("turns: [", "play.yaml: line 1, not YAML: expected the node content"),
+        ("turns: []\nturns: []", "play.yaml: line 2, not YAML: the key turns is there twice"),
         ("turns: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
-        ("", "play.yaml: the whole:"),
+        ("", "play.yaml: line 1, the whole:"),
         ("- text: a", "play.yaml: line 1, the whole:"),
         ("turns: [{text: a, text2: b, text3: c}]", "(and 1 more)"),
         ("turns: [{tool_calls: [{name: a, arguments: {1: b}}]}]", "arguments"),

@@ -172,3 +172,14 @@ async def test_delays_come_before_the_first_token_and_between_the_others(
         told += [type(item)]
 
     assert told == [3.0, TextDelta, 0.5, TextDelta, 0.5, CallDelta, Reply]
+
+
+async def test_calls_may_be_streamed_before_the_words() -> None:
+    turn = {"text": "I look.", "tool_calls": [{"name": "find"}], "calls_first": True}
+    script = heard(json.dumps({"turns": [turn]}))
+    deltas, _ = await played(ScriptedModel(), turn_request("scripted/inline", [script]))
+    assert deltas == [CallDelta(0, "find", "{}"), TextDelta("I "), TextDelta("look.")]
+
+
+async def test_a_model_may_decline() -> None:
+    assert await inline({"refusal": "No."}) == Reply(None, refusal="No.")

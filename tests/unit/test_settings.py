@@ -8,6 +8,22 @@ from orchestrator.settings import Settings
 REMOTE = {"api_url": "https://runstate.internal", "worker_key": SecretStr("secret")}
 
 
+def test_keys_of_clients_may_have_the_name_of_their_tenant() -> None:
+    keys = Settings.model_validate({"api_keys": "plain, library=one==,a.b-c=two,dGVh==,"}).api_keys
+    assert [(key.tenant, key.secret.get_secret_value()) for key in keys] == [
+        ("default", "plain"),
+        ("library", "one=="),
+        ("a.b-c", "two"),
+        ("default", "dGVh=="),
+    ]
+
+
+@pytest.mark.parametrize("strange", ["=key", "a|b=key", "a b=key", f"{'a' * 65}=key", "ä=key"])
+def test_what_cannot_be_a_tenants_name_is_part_of_the_key(strange: str) -> None:
+    (key,) = Settings.model_validate({"api_keys": strange}).api_keys
+    assert (key.tenant, key.secret.get_secret_value()) == ("default", strange)
+
+
 def test_keys_of_workers_name_their_tools() -> None:
     keys = Settings.model_validate({"worker_keys": "one:add|sub, two:2:*,"}).worker_keys
     assert [key.secret.get_secret_value() for key in keys] == ["one", "two:2"]
@@ -35,3 +51,29 @@ def test_a_worker_has_no_store_if_it_is_given_the_api_and_a_key_instead() -> Non
 def test_a_worker_without_a_store_needs_the_queues() -> None:
     with pytest.raises(ValidationError, match="needs RUNSTATE_QUEUE_URL"):
         Settings.model_validate(REMOTE)
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("APP_FILE", "REDIS_URL", "QUEUE_URL", "MAX_COST_USD", "API_KEYS", "MODEL_ROUTES"):
+        monkeypatch.setenv(f"RUNSTATE_{name}", "")
+    settings = Settings()
+    assert (settings.app_file, settings.queue_url, settings.max_cost_usd) == (None, None, None)
+    assert "redis_url" not in settings.model_fields_set
+
+
+def test_no_limit_is_infinite() -> None:
+    with pytest.raises(ValidationError, match="a finite number"):
+        Settings.model_validate({"run_ttl_s": "inf"})
+
+
+@pytest.mark.parametrize("url", ["secret", "http://:secret@store:6379"])
+def test_a_store_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="rediss:// or unix:// is wanted") as error:
+        Settings.model_validate({"queue_url": url})
+    assert "secret" not in str(error.value)
+
+
+def test_a_log_level_is_one_of_four_however_it_is_written() -> None:
+    assert Settings.model_validate({"log_level": "debug"}).log_level == "DEBUG"
+    with pytest.raises(ValidationError, match="'DEBUG', 'INFO', 'WARNING' or 'ERROR'"):
+        Settings.model_validate({"log_level": "loud"})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.commands import Stop
+from orchestrator.commands import OpenCalls, Stop
 from orchestrator.conversation import Said, build, grouped
 from orchestrator.decide.steps import LOST
 from orchestrator.decisions import EventType, PutEntry, RetireLog
@@ -135,11 +135,16 @@ def test_a_reply_without_words_empties_the_message_that_was_begun() -> None:
     assert play.messages[-1].content == (text_part(""),)
 
 
-def test_a_refusal_ends_the_message_that_was_begun() -> None:
-    play = a_speech("")
-    play.reply(refusal="I must not.")
+@pytest.mark.parametrize("words", ["", "To make it, "])
+def test_a_refusal_ends_the_message_that_was_begun_and_follows_on_its_words(words: str) -> None:
+    play = a_speech(words)
+    play.reply(refusal="I must not.", text=words or None)
     assert len(play.steps) == 1
-    assert play.messages[-1].content == ({"type": "refusal", "refusal": "I must not."},)
+    *before, refusal = play.messages[-1].content
+    assert before == ([text_part(words)] if words else [])
+    assert refusal == {"type": "refusal", "refusal": "I must not."}
+    (delta,) = [event.delta for event in play.decision.events if event.delta]
+    assert (delta["index"], delta["refusal"]) == (len(before), "I must not.")
 
 
 def test_a_filter_cuts_the_message_that_was_begun_and_fails_its_step() -> None:
@@ -202,8 +207,8 @@ def test_calls_that_are_cut_off_leave_a_step_without_calls(cut: str) -> None:
 
 
 def test_calls_that_come_while_cancelling_are_not_run_and_what_was_said_stays() -> None:
-    play = a_speech("Let me")
-    play.begin_calls()
+    play = a_begun_round()
+    play.speak("Let me")
     play.cancel()
     play.reply("look_up", text="Let me see.", usage=TEN)
     assert (play.status, play.calls, play.run.usage) == (RunStatus.CANCELLED, (), TEN)
@@ -318,12 +323,33 @@ def test_calls_that_come_all_at_once_are_told_whole() -> None:
     assert play.events[:3] == [EventType.STEP_CREATED, *[EventType.STEP_DELTA] * 2]
 
 
-@pytest.mark.parametrize("begin", ["message first", "calls first"])
-def test_words_and_calls_that_were_both_begun_are_one_turn(begin: str) -> None:
-    play = a_turn()
-    verbs: list[Callable[[], object]] = [lambda: play.speak("Let"), play.begin_calls]
-    for verb in verbs if begin == "message first" else verbs[::-1]:
-        verb()
+def test_calls_that_follow_on_words_begin_with_the_reply() -> None:
+    play = a_speech("Let")
+    (begun,) = play.steps
+    play.ask(OpenCalls(play.run.generation, "step_9"))
+    assert play.steps == (begun,)
+    play.reply("look_up", text="Let me see.")
+    assert [(step.type, step.is_aside) for step in play.steps] == [
+        ("message_creation", False),
+        ("tool_calls", False),
+    ]
+
+
+@pytest.mark.parametrize("stop", [Stop.TOOLS, Stop.LENGTH, Stop.FILTER])
+def test_words_that_follow_on_calls_have_a_step_beside_the_open_one(stop: Stop) -> None:
+    play = a_begun_round()
+    play.speak("Let")
+    play.reply("look_up", text="Let me see.", stop=stop)
+    assert [(step.type, step.is_aside) for step in play.steps] == [
+        ("tool_calls", False),
+        ("message_creation", True),
+    ]
+    assert play.messages[-1].content == (text_part("Let me see."),)
+
+
+def test_words_and_calls_that_were_both_begun_are_one_turn() -> None:
+    play = a_begun_round()
+    play.speak("Let")
     begun = [step.id for step in play.steps]
     (call,) = play.reply("look_up", text="Let me see.", usage=TEN)
     assert [step.id for step in play.steps] == begun
@@ -341,13 +367,14 @@ def test_calls_without_words_end_the_message_that_was_begun() -> None:
 
 
 def test_a_cap_ends_the_calls_that_were_begun_without_running_them() -> None:
-    play = a_speech("Let me", max_completion_tokens=1)
+    play = a_turn(max_completion_tokens=1)
     play.begin_calls()
+    play.speak("Let me")
     play.reply("look_up", text="Let me see.", usage=TEN)
     assert (play.status, play.calls) == (RunStatus.INCOMPLETE, ())
     assert play.messages[-1].status is MessageStatus.COMPLETED
     assert [step.status for step in play.steps] == [StepStatus.COMPLETED] * 2
-    assert [step.usage for step in play.steps] == [TEN, None]
+    assert [step.usage for step in play.steps] == [None, TEN]
 
 
 # -- the log -------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from orchestrator.commands import TurnFailed
 from orchestrator.decisions import KeepTurn
-from orchestrator.turn_record import TurnRecord, is_within, spans
+from orchestrator.records import Usage
+from orchestrator.turn_record import Compaction, TurnRecord, is_within, spans
 from tests.unit.play import a_turn
 
 RECORD = TurnRecord(
@@ -43,3 +44,11 @@ def test_a_turn_is_kept_whether_it_was_answered_or_not() -> None:
 def test_a_record_costs_the_same_however_long_the_conversation_is() -> None:
     long = RECORD.but(shown=((0, 0), (9_000, 10_000)), dropped={"context_window": ((1, 8_999),)})
     assert len(long.model_dump_json()) < 500
+
+
+def test_what_a_turn_has_spent_includes_its_summaries() -> None:
+    made = Compaction(seq=4, replaced=((0, 3),), usage=Usage(prompt_tokens=5), latency_ms=1)
+    failed = Compaction(replaced=((0, 3),), latency_ms=1, failure="Overloaded.")
+    record = RECORD.but(usage=Usage(prompt_tokens=7), compactions=(failed, made))
+    assert record.spent == Usage(prompt_tokens=12)
+    assert record.but(usage=None).spent is None, "of a turn that is not counted nothing is known"

@@ -24,6 +24,7 @@ from orchestrator.decide import decide
 from orchestrator.decisions import (
     AddRun,
     ClearTimer,
+    CountUsage,
     Decision,
     DropEntries,
     Event,
@@ -143,7 +144,7 @@ class World:
                     added = Aggregate(thread=thread, run=effect.run, spec=effect.spec)
                     runs[effect.run.id] = added
                     log += effect.events
-                case KeepOutput() | KeepTurn() | RetireLog():
+                case KeepOutput() | KeepTurn() | CountUsage() | RetireLog():
                     pass
                 case _:
                     assert_never(effect)

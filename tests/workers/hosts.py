@@ -5,7 +5,7 @@ as often as a test needs.
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +23,21 @@ WORKER_KEYS: Final = f"{KEY}:*,{NARROW}:fail|try_again"
 class Hosts:
     """The processes of one test. Those of the scene's own are closed with it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, address: str = "127.0.0.1") -> None:
         self.scene = scene
+        self.address = address
         self.port = find_free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{address}:{self.port}"
 
-    async def start_api(self) -> "subprocess.Popen[bytes]":
+    async def start_api(self, **environment: str) -> "subprocess.Popen[bytes]":
         """An api that answers."""
-        api = self._start("api", RUNSTATE_PORT=str(self.port), RUNSTATE_WORKER_KEYS=WORKER_KEYS)
+        api = self._start(
+            "api",
+            RUNSTATE_HOST=self.address,
+            RUNSTATE_PORT=str(self.port),
+            RUNSTATE_WORKER_KEYS=WORKER_KEYS,
+            **environment,
+        )
         async with httpx2.AsyncClient() as http:
 
             async def look() -> bool:
@@ -48,7 +55,7 @@ class Hosts:
 
     def start_worker(self, queue: str = "tools", key: str = KEY) -> "subprocess.Popen[bytes]":
         """A worker that is given the queue server, the api and a key."""
-        return self._popen(
+        return self.popen(
             ["workers", "--tools", str(TOOLBOX), "--queue", queue],
             {"RUNSTATE_API_URL": self.url, "RUNSTATE_WORKER_KEY": key} | self._queue,
         )
@@ -61,15 +68,16 @@ class Hosts:
 
     def _start(self, module: str, **environment: str) -> "subprocess.Popen[bytes]":
         store = {"RUNSTATE_REDIS_URL": self.scene.settings.redis_url.get_secret_value()}
-        return self._popen([module], store | self._queue | environment)
+        return self.popen([module], store | self._queue | environment)
 
-    def _popen(
-        self, command: list[str], environment: Mapping[str, str]
+    def popen(
+        self, module: Sequence[str], environment: Mapping[str, str], on: Sequence[str] = ()
     ) -> "subprocess.Popen[bytes]":
+        """A module with its arguments; ``on``: what the command begins with."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("RUNSTATE_")}
         with self.scene.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command],
+                [*on, sys.executable, "-m", *module],
                 env={**inherited, **environment, "RUNSTATE_LOG_LEVEL": "DEBUG"},
                 stdout=log,
                 stderr=log,

@@ -16,6 +16,7 @@ from orchestrator import ids
 from orchestrator.commands import CreateRun, ProposedCall, StartTurn, Stop, TurnResult
 from orchestrator.dispatch import Dispatcher
 from orchestrator.dispatch.job_format import queue_client
+from orchestrator.loading import load_tools
 from orchestrator.records import RunSpec, Thread, ToolCall
 from orchestrator.settings import Settings
 from orchestrator.shell import change_run, create_thread
@@ -23,7 +24,6 @@ from orchestrator.storage.valkey import open_store
 from orchestrator.store import RunRef, Store
 from tests.waiting import until
 from tests.workers import toolbox
-from workers.loader import load_tools
 
 TOOLBOX: Final = Path(toolbox.__file__)
 TOOLS: Final = {name: tool.spec for name, tool in load_tools("tests.workers.toolbox").items()}
@@ -98,7 +98,9 @@ class Scene:
 
     # -- workers --------------------------------------------------------------------------------
 
-    def start_worker(self, queue: str = "tools", **environment: str) -> "subprocess.Popen[bytes]":
+    def start_worker(
+        self, queue: str = "tools", tools: Path = TOOLBOX, **environment: str
+    ) -> "subprocess.Popen[bytes]":
         """A worker process. It logs to ``worker.log`` in the folder."""
         variables = {
             "RUNSTATE_REDIS_URL": self.settings.redis_url.get_secret_value(),
@@ -108,7 +110,7 @@ class Scene:
         }
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "workers", "--tools", str(TOOLBOX), "--queue", queue],
+                [sys.executable, "-m", "workers", "--tools", str(tools), "--queue", queue],
                 env=os.environ | variables | environment,
                 stdout=log,
                 stderr=log,

@@ -1,10 +1,12 @@
 """Async tools share one process and one event loop, and cannot harm each other."""
 
+import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from orchestrator.commands import Cancel
+from orchestrator.commands import Cancel, ResolveCall
 from orchestrator.dispatch.queues import queue_report
 from orchestrator.records import CallState
 from orchestrator.shell import change_run
@@ -25,24 +27,49 @@ async def started(*asked: Asked) -> None:
     await until(look)
 
 
-async def took_s(scene: Scene) -> float:
-    """How long two hundred calls of a second take, from the first claim to the last answer."""
+async def test_two_hundred_calls_are_under_way_at_once(scene: Scene) -> None:
+    scene.start_worker(QUEUE)
+    arguments = {"guests": 200}
+    asked = [one for _ in range(20) for one in await scene.ask_many([("meet", arguments)] * 10)]
+    assert {(await one.settled()).state for one in asked} == {CallState.SUCCEEDED}
+
+
+async def worked_s(scene: Scene, pid: int) -> float:
+    """The processor's time that two hundred calls of a second cost the worker."""
+    before = processor_s(pid)
     asked = [
         one for _ in range(20) for one in await scene.ask_many([("wait", {"seconds": 1})] * 10)
     ]
-    calls = [await one.settled() for one in asked]
-    assert {call.state for call in calls} == {CallState.SUCCEEDED}
-    first = min(call.started_ms or 0 for call in calls)
-    return (max(call.finished_ms or 0 for call in calls) - first) / 1000
+    assert {(await one.settled()).state for one in asked} == {CallState.SUCCEEDED}
+    return processor_s(pid) - before
 
 
-async def test_two_hundred_calls_of_a_second_take_less_than_two(scene: Scene) -> None:
-    scene.start_worker(QUEUE, RUNSTATE_LOG_LEVEL="WARNING")
+def processor_s(pid: int) -> float:
+    """What a process has had of the processor so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_two_hundred_calls_of_a_second_need_less_than_another_second(scene: Scene) -> None:
+    """So they take less than two where the processor is free: ``python -m benchmarks.inline``."""
+    worker = scene.start_worker(QUEUE, RUNSTATE_LOG_LEVEL="WARNING")
     await (await scene.ask("wait", seconds=0)).settled()
     times_s: list[float] = []
-    while not times_s or (min(times_s) >= 2 and len(times_s) < 4):  # the machine may be busy
-        times_s.append(await took_s(scene))
-    assert min(times_s) < 2, times_s
+    while not times_s or (min(times_s) >= 1 and len(times_s) < 3):  # others use its caches
+        times_s.append(await worked_s(scene, worker.pid))
+    assert min(times_s) < 1, times_s
+
+
+async def test_a_call_that_an_operator_cancels_among_many_is_the_only_one(scene: Scene) -> None:
+    scene.start_worker(QUEUE)
+    asked = await scene.ask_many([("wait", {"seconds": 2})] * 50)
+    await started(*asked)
+    unwanted = asked[20]
+    await change_run(scene.store, unwanted.ref, ResolveCall(unwanted.id, "no", CallState.CANCELLED))
+    await scene.deliver()
+    states = Counter([(await one.settled()).state for one in asked])
+    assert states == {CallState.CANCELLED: 1, CallState.SUCCEEDED: 49}
+    assert (await unwanted.now()).state is CallState.CANCELLED
 
 
 async def test_many_calls_of_one_run_are_done_at_once(scene: Scene) -> None:

@@ -1,12 +1,15 @@
 """What a worker does not let its tools take: memory, and time after they were stopped."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from orchestrator.commands import Cancel
-from orchestrator.records import CallState
+from orchestrator.records import CallState, ToolCall
 from orchestrator.shell import change_run
 from tests.waiting import until
-from tests.workers.scene import Scene, gone, noted
+from tests.workers.hosts import Hosts
+from tests.workers.scene import TOOLBOX, Scene, gone, noted
 
 
 async def test_a_tool_that_takes_too_much_memory_is_answered_for_and_the_worker_lives(
@@ -33,6 +36,23 @@ async def test_a_worker_ends_after_as_many_calls_as_it_may_have(
     scene.start_worker(queue, RUNSTATE_WORKER_MAX_CALLS="2")
     for one in asked:
         assert (await one.settled()).state is CallState.SUCCEEDED
+
+
+async def test_a_worker_has_no_more_async_calls_at_once_than_its_command_says(scene: Scene) -> None:
+    url = scene.settings.redis_url.get_secret_value()
+    command = ["cli.main", "worker", "--tools", str(TOOLBOX), "--concurrency", "2"]
+    host = Hosts(scene).popen(command, {"RUNSTATE_REDIS_URL": url})
+    asked = await scene.ask_many([("wait", {"seconds": 0.5})] * 5)
+    calls = [await one.settled(within_s=30) for one in asked]
+    host.terminate()
+    assert host.wait(timeout=20) == 0
+    assert most_at_once(calls) == 2
+
+
+def most_at_once(calls: Sequence[ToolCall]) -> int:
+    """How many of these calls were under way when there were most of them."""
+    spans = [(call.started_ms or 0, call.finished_ms or 0) for call in calls]
+    return max(sum(begun <= at < ended for begun, ended in spans) for at, _ in spans)
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["told to stop", "the stop is lost"])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.loading import NotLoaded, load_function, load_tools
 from tests.workers.scene import TOOLBOX
-from workers.loader import ToolsNotLoaded, for_queue, isolation, load_tools, queues
+from workers.loader import for_queue, isolation, queues
 
 ROOT = Path(__file__).parents[2]
 TOOL = "from orchestrator import tool\n\n@tool\ndef {name}() -> str:\n    return '{name}'\n"
@@ -38,32 +39,59 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path) -> None:
     [
         ("import no_such_thing", "cannot be imported: No module named 'no_such_thing'"),
         ("x = 1", "has no tools: mark functions with @tool"),
+        ("def ping(:", r"cannot be imported: SyntaxError: invalid syntax \(json.py, line 1\)"),
+        ("x = 1\n\nx()", r"TypeError: 'int' object is not callable \(.*json.py, line 3\)"),
+        ("from orchestrator import tool\n\n@tool\ndef f(a): ...", r"type hint.*json.py, line 3\)"),
+        (
+            "raise RuntimeError('no\\ndatabase.')",
+            r"RuntimeError: no database \(.*json.py, line 1\)",
+        ),
+        ("raise SystemExit", "SystemExit: "),
         (TOOL.format(name="ping") + "first = ping\n" + TOOL.format(name="ping"), "two tools named"),
     ],
 )
 def test_modules_without_usable_tools_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ToolsNotLoaded, match=sentence):
+    with pytest.raises(NotLoaded, match=sentence):
         load_tools(module(tmp_path, text))
 
 
 @pytest.mark.parametrize("source", ["no_such_module", "no/such/file.py"])
 def test_what_is_not_there_is_named(source: str) -> None:
-    with pytest.raises(ToolsNotLoaded, match=source):
+    with pytest.raises(NotLoaded, match=source):
         load_tools(source)
+
+
+def test_tools_of_several_modules_are_served_together_unless_two_have_one_name(
+    tmp_path: Path,
+) -> None:
+    ping = module(tmp_path, TOOL.format(name="ping"), "ping_tools.py")
+    pong = module(tmp_path, TOOL.format(name="pong"), "pong_tools.py")
+    again = module(tmp_path, TOOL.format(name="ping"), "more_tools.py")
+    assert set(load_tools(ping, pong, ping)) == {"ping", "pong"}
+    with pytest.raises(NotLoaded, match="two tools named ping"):
+        load_tools(ping, again)
+
+
+def test_a_function_is_found_by_module_and_name(tmp_path: Path) -> None:
+    source = module(tmp_path, "def shout(text):\n    return text.upper()\nloud = 7\n")
+    assert load_function(f"{source}:shout")("a") == "A"
+    for wrong in (source, f"{source}:loud", f"{source}:whisper", "no_such_module:shout"):
+        with pytest.raises(NotLoaded):
+            load_function(wrong)
 
 
 def test_a_queue_has_its_own_tools_and_an_unknown_one_is_refused() -> None:
     tools = load_tools("tests.workers.toolbox")
     assert queues(tools) == ["others", "tools", "tools-io"]
     assert set(for_queue(tools, "others")) == {"elsewhere"}
-    with pytest.raises(ToolsNotLoaded, match="these tools are on others, tools, tools-io"):
+    with pytest.raises(NotLoaded, match="these tools are on others, tools, tools-io"):
         for_queue(tools, "nobody")
 
 
 def test_tools_of_both_kinds_on_one_queue_are_refused() -> None:
     tools = load_tools("tests.workers.toolbox")
     assert isolation(for_queue(tools, "tools-io")) == "inline"
-    with pytest.raises(ToolsNotLoaded, match="give them queues of their own"):
+    with pytest.raises(NotLoaded, match="give them queues of their own"):
         isolation(tools)
 
 
@@ -81,6 +109,12 @@ def test_the_command_prints_the_queues_that_tools_need() -> None:
     assert (done.returncode, json.loads(done.stdout)) == (0, ["others", "tools", "tools-io"])
 
 
+def test_a_module_may_print_and_its_words_are_no_answer(tmp_path: Path) -> None:
+    source = module(tmp_path, "print('loading')\n" + TOOL.format(name="ping"))
+    done = run_workers("--tools", source, "--print-queues")
+    assert (done.returncode, done.stdout, done.stderr) == (0, '["tools"]\n', "loading\n")
+
+
 def test_a_dotted_name_is_looked_for_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     module(tmp_path / "shop", TOOL.format(name="ping"), "tools.py")
@@ -92,6 +126,4 @@ def test_a_dotted_name_is_looked_for_in_the_working_directory(tmp_path: Path) ->
 def test_the_command_ends_with_one_sentence_and_code_2_without_tools() -> None:
     done = run_workers("--tools", "no_such_module", "--queue", "tools")
     assert done.returncode == 2
-    assert done.stderr == (
-        "The tools no_such_module cannot be imported: No module named 'no_such_module'.\n"
-    )
+    assert done.stderr == ("no_such_module cannot be imported: No module named 'no_such_module'.\n")

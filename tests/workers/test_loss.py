@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 from orchestrator.housekeeping import timers
@@ -31,6 +32,18 @@ async def test_a_killed_execution_of_a_once_tool_is_not_repeated(scene: Scene) -
     assert call.state is CallState.UNKNOWN
     assert call.error == "The tool ended without an answer: killed by SIGKILL."
     assert await noted(scene.notes) == [child]
+
+
+async def test_a_child_that_is_killed_after_its_answer_changes_nothing(scene: Scene) -> None:
+    worker = scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=0.5)
+    (child,) = await noted(scene.notes)
+    call = await asked.settled()
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    assert await (await scene.ask("add", a=1, b=2)).output() == 3
+    assert await asked.now() == call
+    assert (call.state, worker.poll()) == (CallState.SUCCEEDED, None)
 
 
 async def test_a_tool_that_always_kills_its_process_is_tried_as_often_as_allowed(

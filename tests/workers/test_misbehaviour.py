@@ -4,8 +4,11 @@ from typing import Any, Final
 
 import pytest
 
+from orchestrator.commands import Cancel
 from orchestrator.records import CallState
-from tests.workers.scene import Scene, gone
+from orchestrator.shell import change_run
+from tests.workers.scene import Scene, gone, noted
+from tests.workers.test_loss import settled_by_timers
 
 ERRORS: Final[tuple[tuple[str, dict[str, Any], CallState, str], ...]] = (
     ("fail", {"message": "no such book"}, CallState.FAILED, "exception"),
@@ -17,6 +20,8 @@ ERRORS: Final[tuple[tuple[str, dict[str, Any], CallState, str], ...]] = (
     ("try_again_and_again", {}, CallState.TIMED_OUT, "timeout"),
     ("vanish", {"code": 0}, CallState.UNKNOWN, "unknown_outcome"),
     ("vanish", {"code": 3}, CallState.UNKNOWN, "unknown_outcome"),
+    ("crash", {}, CallState.UNKNOWN, "unknown_outcome"),
+    ("raise_oddly", {}, CallState.FAILED, "exception"),
 )
 
 
@@ -78,3 +83,46 @@ async def test_what_a_tool_leaves_running_ends_with_its_call(scene: Scene) -> No
     asked = await scene.ask("start_a_process", path=str(note))
     await asked.settled()
     await gone(int(note.read_text()), within_s=5)
+
+
+async def test_what_a_tool_has_started_ends_when_it_is_stopped(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("start_a_process_and_wait", path=str(scene.folder / "pid"))
+    (process,) = await noted(scene.folder / "pid")
+    await change_run(scene.store, asked.ref, Cancel(5_000))
+    await scene.deliver()
+    await gone(process, within_s=5)
+    assert (await asked.now()).state is CallState.CANCELLED
+
+
+async def test_a_thread_that_a_tool_leaves_ends_with_its_call(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("leave_a_thread", path=str(scene.notes))
+    (child,) = await noted(scene.notes)
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+    await gone(child, within_s=5)
+
+
+async def test_a_tool_that_holds_the_interpreter_loses_its_calls_and_is_fenced(
+    scene: Scene,
+) -> None:
+    worker = scene.start_worker("tools-io")
+    seconds = scene.settings.call_lease_s + 2
+    asked = await scene.ask("hold_the_interpreter", path=str(scene.notes), seconds=seconds)
+    call = await settled_by_timers(asked)
+    assert call.state is CallState.UNKNOWN
+    assert (await (await scene.ask("wait", seconds=0)).settled()).state is CallState.SUCCEEDED
+    assert (await asked.now()).but(late=()) == call.but(late=())
+    assert len(await noted(scene.notes)) == 1
+    assert worker.poll() is None
+
+
+async def test_a_call_of_a_tool_that_its_worker_has_not_loaded_is_answered_at_once(
+    scene: Scene,
+) -> None:
+    tools = scene.folder / "older_tools.py"
+    tools.write_text("from orchestrator import tool\n\n@tool\ndef other() -> str:\n    return ''\n")
+    worker = scene.start_worker(tools=tools)
+    asked = await scene.ask("add", a=1, b=2)
+    assert (await asked.output())["error"]["type"] == "tool_not_loaded"
+    assert worker.poll() is None

@@ -100,17 +100,37 @@ async def test_an_answer_is_kept_until_the_store_is_back(server: Server, scene: 
     assert worker.poll() is None
 
 
-async def test_a_call_whose_child_died_before_it_could_claim_is_done_in_the_end(
-    server: Server, scene: Scene, redis_url: SecretStr
+async def test_a_stop_that_comes_after_the_answer_does_not_undo_it(
+    server: Server, scene: Scene
+) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes), seconds=1)
+    (child,) = await noted(scene.notes)
+    server.crash()
+
+    async def is_brought_in_vain() -> bool:
+        lines = scene.log.read_text().splitlines()
+        return any("store.unavailable" in line and asked.id in line for line in lines)
+
+    await until(is_brought_in_vain)
+    os.kill(child, signal.SIGTERM)
+    server.up()
+    await scene.reconnect()
+    assert (await asked.settled()).state is CallState.SUCCEEDED
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stuck"])
+async def test_a_call_whose_child_cannot_claim_it_any_more_is_done_in_the_end(
+    server: Server, scene: Scene, redis_url: SecretStr, how: signal.Signals
 ) -> None:
     queue_url = redis_url.get_secret_value()
     Redis.from_url(queue_url).flushall()
-    scene.settings = Settings(redis_url=server.now.url, queue_url=redis_url)
+    scene.settings = Settings(redis_url=server.now.url, queue_url=redis_url, call_lease_s=3)
     await scene.reconnect()
     asked = await scene.ask("count_and_wait", path=str(scene.notes))
     server.down()
     worker = scene.start_worker(RUNSTATE_QUEUE_URL=queue_url)
-    os.kill(await until(lambda: child_of(worker.pid)), signal.SIGKILL)
+    os.kill(await until(lambda: child_of(worker.pid)), how)
     server.up()
     await scene.reconnect()
     assert (await asked.settled(within_s=30)).state is CallState.SUCCEEDED

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from orchestrator.dispatch.queues import QueueReport, queue_report
+from orchestrator.dispatch.queues import QueueReport, queue_lengths, queue_report
 from tests.waiting import until
 from tests.workers.scene import Scene, noted
 
@@ -22,6 +22,7 @@ def rq_info(scene: Scene) -> str:
 
 async def test_nothing_is_reported_of_nothing(scene: Scene) -> None:
     assert queue_report(scene.queue) == ()
+    assert queue_lengths(scene.queue) == ()
 
 
 async def test_the_report_shows_what_waits_what_is_done_and_by_whom(scene: Scene) -> None:
@@ -40,6 +41,9 @@ async def test_the_report_shows_what_waits_what_is_done_and_by_whom(scene: Scene
     assert f"-{worker.pid}-" in busy.name
     others = report(scene, "others")
     assert (others.depth, others.started, others.workers) == (1, 0, ())
+    lengths = queue_lengths(scene.queue)
+    assert [(queue.name, queue.depth) for queue in lengths] == [("others", 1), ("tools", 2)]
+    assert all(0 <= queue.oldest_age_s < 30 for queue in lengths)
 
 
 async def test_the_report_agrees_with_rq_info(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from tests.waiting import until
 from tests.workers.hosts import NARROW, Hosts, environment_of
 from tests.workers.scene import Scene, gone, noted
 from tests.workers.test_loss import settled_by_timers
+from tests.workers.test_slots import all_settled, under_way
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,22 @@ async def test_an_api_that_is_killed_and_comes_back_during_a_call_loses_nothing(
     call = await asked.settled()
     assert (call.state, call.attempts, call.late) == (CallState.SUCCEEDED, 1, ())
     assert await noted(hosts.scene.notes) == [child]
+
+
+@pytest.mark.parametrize(
+    ("queue", "name"), [("tools", "hold_a_slot"), ("tools-io", "hold_a_slot_inline")]
+)
+async def test_only_so_many_calls_of_a_tool_run_at_once(
+    hosts: Hosts, queue: str, name: str
+) -> None:
+    await hosts.start_api()
+    for _ in range(3):
+        hosts.start_worker(queue)
+    path = hosts.scene.folder / "slots"
+    asked = await hosts.scene.ask_many([(name, {"path": str(path), "seconds": 0.5})] * 5)
+    assert set(await all_settled(*asked)) == {CallState.SUCCEEDED}
+    assert {(await one.now()).attempts for one in asked} == {1}
+    assert under_way(path) == ([], 2)
 
 
 async def test_a_cancelled_call_is_stopped(hosts: Hosts) -> None:

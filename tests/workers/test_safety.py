@@ -6,12 +6,14 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rq.job import Job, JobStatus
+from rq.registry import StartedJobRegistry
 
 from orchestrator.dispatch.job_format import FUNCTION, SERIALIZER, open_queue
 from orchestrator.records import CallState
 from tests.waiting import until
-from tests.workers.scene import Scene
+from tests.workers.scene import Scene, noted
 
 NOW = "2026-01-01T00:00:00.000000Z"
 
@@ -26,12 +28,12 @@ class TouchesAFile:
         return Path.touch, (self.path,)
 
 
-def plant(scene: Scene, job_id: str, data: bytes, **fields: str) -> None:
+def plant(scene: Scene, queue: str, job_id: str, data: bytes, **fields: str) -> None:
     """Put a job on the queue as somebody would who does not use our code."""
-    planted: dict[Any, Any] = {"data": zlib.compress(data), "origin": "tools", "timeout": "5"}
+    planted: dict[Any, Any] = {"data": zlib.compress(data), "origin": queue, "timeout": "5"}
     planted |= {"created_at": NOW, "enqueued_at": NOW, "status": "queued", **fields}
     scene.queue.hset(Job.key_for(job_id), mapping=planted)
-    scene.queue.rpush("rq:queue:tools", job_id)
+    scene.queue.rpush(f"rq:queue:{queue}", job_id)
 
 
 def job(scene: Scene, job_id: str) -> Job:
@@ -42,7 +44,13 @@ async def failed(scene: Scene, job_id: str) -> bool:
     return job(scene, job_id).get_status() is JobStatus.FAILED
 
 
-async def test_planted_jobs_are_not_run_and_the_worker_goes_on(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("queue", "name", "arguments"),
+    [("tools", "add", {"a": 1, "b": 2}), ("tools-io", "wait", {"seconds": 0, "result": "3"})],
+)
+async def test_planted_jobs_are_not_run_and_the_worker_goes_on(
+    scene: Scene, queue: str, name: str, arguments: dict[str, Any]
+) -> None:
     pickled, commanded, called_back = (scene.folder / name for name in "abc")
     payload = pickle.dumps(TouchesAFile(pickled))
     command = json.dumps(["subprocess.getoutput", None, [f"touch {commanded}"], {}])
@@ -51,16 +59,21 @@ async def test_planted_jobs_are_not_run_and_the_worker_goes_on(scene: Scene) -> 
         f"{event}_callback_name": "tests.workers.toolbox.leave_a_mark"
         for event in ("success", "failure", "stopped")
     }
-    plant(scene, "pickled", payload)
-    plant(scene, "pickled_meta", innocent.encode(), meta=payload.decode("latin-1"))
-    plant(scene, "commanded", command.encode())
-    plant(scene, "called_back", innocent.encode(), **call_backs)
-    plant(scene, "nonsense", b"{}", timeout="soon", status="odd")
-    worker = scene.start_worker("tools", LEAVE_A_MARK_AT=str(called_back))
-    asked = await scene.ask("add", a=1, b=2)
+    plant(scene, queue, "pickled", payload)
+    plant(scene, queue, "pickled_meta", innocent.encode(), meta=payload.decode("latin-1"))
+    plant(scene, queue, "commanded", command.encode())
+    plant(scene, queue, "called_back", innocent.encode(), **call_backs)
+    for name_of_odd, odd in {"odd": [1, {}, "odd"], "odder": None}.items():
+        plant(scene, queue, name_of_odd, json.dumps([FUNCTION, None, odd, {}]).encode())
+    scene.queue.hset(Job.key_for("ghost"), "last_heartbeat", NOW)
+    scene.queue.rpush(f"rq:queue:{queue}", "ghost", "nothing")
+    plant(scene, queue, "nonsense", b"{}", timeout="soon", status="odd")
+    asked = await scene.ask(name, **arguments)
+    worker = scene.start_worker(queue, LEAVE_A_MARK_AT=str(called_back))
     assert await asked.output() == 3
     assert await until(lambda: failed(scene, "pickled"))
     assert await until(lambda: failed(scene, "commanded"))
+    assert await until(lambda: failed(scene, "odder"))
     assert not any(path.exists() for path in (pickled, commanded, called_back))
     assert worker.poll() is None
 
@@ -121,3 +134,21 @@ async def test_a_finished_job_is_forgotten_by_itself(scene: Scene) -> None:
     ephemeral = [key for key in scene.queue.scan_iter("rq:*") if asked.id.encode() in key]
     assert ephemeral
     assert all(0 < scene.queue.ttl(key) <= 120 for key in ephemeral)
+
+
+async def test_a_finished_job_that_rq_takes_for_abandoned_is_not_done_again(scene: Scene) -> None:
+    scene.start_worker()
+    asked = await scene.ask("count_and_wait", path=str(scene.notes))
+    call = await asked.settled()
+    await until(lambda: finished(scene, asked.id))
+    scene.queue.hset(Job.key_for(asked.id), "status", "started")
+    scene.queue.zadd("rq:wip:tools", {f"{asked.id}:stale": 1})
+    StartedJobRegistry("tools", connection=scene.queue, serializer=SERIALIZER).cleanup()
+    assert await failed(scene, asked.id)
+    assert await (await scene.ask("add", a=1, b=2)).output() == 3
+    assert await asked.now() == call
+    assert len(await noted(scene.notes)) == 1
+
+
+async def finished(scene: Scene, job_id: str) -> bool:
+    return job(scene, job_id).get_status() is JobStatus.FINISHED

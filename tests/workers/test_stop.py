@@ -8,6 +8,7 @@ from orchestrator.housekeeping import fire_due
 from orchestrator.records import CallState
 from orchestrator.shell import change_run, delete_thread, view_run
 from orchestrator.states import RunStatus
+from tests.waiting import until
 from tests.workers.scene import Asked, Scene, gone, noted
 
 
@@ -51,8 +52,37 @@ async def test_a_job_of_a_run_that_is_over_does_nothing(scene: Scene) -> None:
     assert not scene.notes.exists()
 
 
-async def test_a_call_ends_with_its_run(scene: Scene) -> None:
-    scene.start_worker()
+async def test_calls_that_are_cancelled_at_any_moment_start_no_more_and_leave_nothing(
+    scene: Scene,
+) -> None:
+    for _ in range(2):
+        scene.start_worker()
+    paths = [scene.folder / f"notes-{number}" for number in range(20)]
+    asked = [await scene.ask("count_and_wait", path=str(path), seconds=0.02) for path in paths]
+    await noted(paths[2])
+    for one in reversed(asked):
+        await cancel(one)
+    await scene.deliver()
+    for one in asked[:4]:
+        await one.settled()
+    await (await scene.ask("add", a=1, b=2)).settled()
+    for one, path in zip(asked, paths, strict=True):
+        call = await one.now()
+        assert call.state in {CallState.SUCCEEDED, CallState.CANCELLED}
+        assert path.exists() <= (call.started_ms is not None)
+    await until(lambda: has_an_end(scene))
+
+
+async def has_an_end(scene: Scene) -> bool:
+    """Whether the queue server will have forgotten every job by itself."""
+    queue = scene.queue
+    lasting = [key for key in queue.scan_iter("rq:job:*") if queue.ttl(key) == -1]
+    return not (lasting or queue.llen("rq:queue:tools:intermediate") or queue.zcard("rq:wip:tools"))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/St_Johns"])
+async def test_a_call_ends_with_its_run(scene: Scene, zone: str) -> None:
+    scene.start_worker(TZ=zone)
     asked = await scene.ask("count_and_wait", 2_000, path=str(scene.notes), seconds=60)
     (child,) = await noted(scene.notes)
 

@@ -1,15 +1,19 @@
 """Tools that misbehave in every way that a tool can; the workers under test serve them."""
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from orchestrator import Retry, current_call, tool
+
+_HALLS: dict[int, asyncio.Barrier] = {}
 
 
 @tool(side_effects="none")
@@ -95,6 +99,26 @@ def vanish(code: int) -> None:
 
 
 @tool
+def crash() -> None:
+    """Read where there is no memory: the process ends with SIGSEGV."""
+    ctypes.string_at(0)
+
+
+@tool
+def raise_oddly() -> None:
+    """Raise what cannot be said in words, nor be made again from its arguments."""
+    raise _Odd(reason="none")
+
+
+@tool
+def leave_a_thread(path: str) -> str:
+    """Return while a thread goes on that nobody can end."""
+    _note(path)
+    threading.Thread(target=threading.Event().wait, daemon=False).start()
+    return "left"
+
+
+@tool
 def count_and_wait(path: str, seconds: float = 0) -> str:
     """Write a line with this process's id to a file, then wait."""
     _note(path)
@@ -124,12 +148,25 @@ def count_with_approval(path: str, text: str) -> str:
     return text
 
 
+@tool(approval="required")
+def pay(cents: int) -> str:
+    """Pay an amount, once somebody has agreed."""
+    return f"{cents} paid"
+
+
 @tool
 def start_a_process(path: str) -> str:
     """Leave a process behind, and write its id to a file."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     Path(path).write_text(str(child.pid))
     return "started"
+
+
+@tool
+def start_a_process_and_wait(path: str) -> None:
+    """The same, and be stopped while it runs."""
+    start_a_process(path)
+    time.sleep(60)
 
 
 @tool(queue="others")
@@ -145,6 +182,13 @@ async def wait(seconds: float, result: str = "waited") -> str:
     return result
 
 
+@tool(side_effects="none")
+async def meet(guests: int) -> str:
+    """Wait until so many calls are here at once."""
+    await _HALLS.setdefault(guests, asyncio.Barrier(guests)).wait()
+    return "met"
+
+
 @tool
 async def count_and_wait_inline(path: str, seconds: float = 0) -> str:
     """As ``count_and_wait``, on the shared event loop; notes when it is cancelled."""
@@ -154,6 +198,14 @@ async def count_and_wait_inline(path: str, seconds: float = 0) -> str:
     except asyncio.CancelledError:
         _note(f"{path}-cancelled")
         raise
+    return "counted"
+
+
+@tool(side_effects="none")
+async def count_harmlessly_inline(path: str, seconds: float = 0) -> str:
+    """As ``count_harmlessly``, on the shared event loop."""
+    _note(path)
+    await asyncio.sleep(seconds)
     return "counted"
 
 
@@ -193,6 +245,14 @@ async def block_the_loop(seconds: float) -> str:
     """What async functions must not do."""
     time.sleep(seconds)  # noqa: ASYNC251
     return "blocked"
+
+
+@tool
+async def hold_the_interpreter(path: str, seconds: float) -> str:
+    """What not even a thread of the worker can go on beside."""
+    _note(path)
+    ctypes.PyDLL(None).usleep(round(seconds * 1_000_000))
+    return "counted"
 
 
 @tool(max_attempts=3, retry_on=ConnectionError)
@@ -261,6 +321,15 @@ def clean_up(path: str, seconds: float = 0) -> None:
         _tell(f"{path}-cleanup", "began")
         time.sleep(seconds)
         _tell(f"{path}-cleanup", "ended")
+
+
+class _Odd(Exception):
+    def __init__(self, *, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def __str__(self) -> str:
+        raise ValueError(self.reason)
 
 
 async def _leave() -> None:

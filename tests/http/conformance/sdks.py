@@ -23,13 +23,16 @@ INSTALL_WITHIN_S: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """A release of an SDK. ``pins`` is a file of clients/; none: it is in this environment."""
+    """A release of an SDK. ``pins`` is a file of clients/; none: it is in this environment.
+    ``streams_not``: what it has no stream helper for.
+    """
 
     name: str
     version: str
     tour: str
     pins: str | None = None
     lacks: frozenset[Operation] = frozenset()
+    streams_not: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -51,7 +54,14 @@ SDKS: Final = (
     Sdk("openai (Python)", "2.0.0", "openai_python.py", "openai-2.txt", _ONLY_AZURE),
     Sdk("openai (Python)", version("openai"), "openai_python.py", None, _ONLY_AZURE),
     Sdk("openai (Node)", "7.59.0", "openai_node.mjs", "node.txt", _ONLY_AZURE),
-    Sdk("azure-ai-agents", "1.1.0", "azure_python.py", "azure.txt", _NEWER),
+    Sdk(
+        "azure-ai-agents",
+        "1.1.0",
+        "azure_python.py",
+        "azure.txt",
+        _NEWER,
+        frozenset({"POST /threads/runs"}),
+    ),
 )
 
 
@@ -69,6 +79,22 @@ def environment(pins: str, cache: Path) -> Path:
             pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
             _install([*pip, "-r", str(HERE / "clients" / pins)], folder)
     return python
+
+
+def suite(cache: Path) -> tuple[Path, Path]:
+    """An interpreter with openai and pytest, and the folder of openai's sources, tests included."""
+    pins = "openai-suite.txt"
+    python = environment(pins, cache)
+    folder = python.parents[1]
+    lines = (HERE / "clients" / pins).read_text().splitlines()
+    wanted = next(line for line in lines if line.startswith("openai=="))
+    package = wanted.replace("==", "-")
+    if not (folder / package).exists():
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "download", "-q"]
+        flags = ["--no-deps", "--no-build-isolation", "--no-binary", "openai"]
+        _install([*pip, *flags, wanted], folder)
+        shutil.unpack_archive(folder / f"{package}.tar.gz", folder, filter="data")
+    return python, folder / package
 
 
 def _node(cache: Path) -> list[str]:

@@ -11,6 +11,7 @@ from tests.http.conformance.sdks import SDKS
 
 DOCUMENT: Final = ROOT / "docs" / "compatibility.md"
 STREAMED: Final = (
+    "POST /threads/runs",
     "POST /threads/{thread_id}/runs",
     "POST /threads/{thread_id}/runs/{run_id}/submit_tool_outputs",
 )
@@ -26,7 +27,13 @@ def table() -> str:
         [f"`{operation}`", *("-" if operation in sdk.lacks else "✓" for sdk in SDKS)]
         for operation in OPERATIONS
     ]
-    rows += [[f"`{operation}`, streamed", *("✓" for _ in SDKS)] for operation in STREAMED]
+    rows += [
+        [
+            f"`{operation}`, streamed",
+            *("-" if operation in sdk.streams_not else "✓" for sdk in SDKS),
+        ]
+        for operation in STREAMED
+    ]
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -1,6 +1,7 @@
 """Runs that are scripts, played as streams."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -67,3 +68,10 @@ def player(http: httpx2.AsyncClient, assistant: Assistant, engines: EngineRoom) 
 def player_alone(http: httpx2.AsyncClient, assistant: Assistant) -> Player:
     """A client whose runs are played by the test."""
     return Player(http, assistant.id)
+
+
+@pytest.fixture
+def sdk_cache(request: pytest.FixtureRequest) -> Path:
+    """Where installed SDKs are kept between sessions."""
+    cache: pytest.Cache = request.config.cache
+    return cache.mkdir("sdks")

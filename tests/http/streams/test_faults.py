@@ -17,7 +17,8 @@ from openai.types.beta.threads import Run
 
 from orchestrator.settings import Settings
 from orchestrator.storage import embedded
-from orchestrator.storage.valkey import open_store
+from orchestrator.storage.valkey import ValkeyStore, open_store
+from tests.http.conformance.sdks import Sdk
 from tests.http.conftest import serve
 from tests.http.driver import Asked, Driver
 from tests.http.streams.conftest import Player, path_of
@@ -30,13 +31,9 @@ from tests.http.streams.frames import (
     read_frame,
     reading,
 )
+from tests.http.streams.scenarios import AWKWARD, SCENARIOS
+from tests.http.streams.tours import HELPERS, gathered, tour
 from tests.waiting import until
-
-AWKWARD = (
-    "line\u2028paragraph\u2029next\u0085tab\x0bform\x0cunit\x1erecord \U0001f9a9 \ufffd"
-    " \\u041f C:\\users\\u0041 \\\\ \\n 'quoted' \\\"twice\\\" </script>"
-)
-
 
 ROUNDS = 14
 """As many as tell more than the system holds on its way to a reader: three runs of 256 kB each."""
@@ -83,7 +80,7 @@ async def test_any_way_of_leaving_frees_the_reader_and_lets_the_run_go_on(
     body = json.dumps(player.body({"text": "one two", "delay_s": 0.3})).encode()
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(
-        b"POST /v1/threads/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"POST /v1/threads/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     )
     while not (line := await reader.readline()).startswith(b'data: {"id":"run_'):
@@ -101,6 +98,42 @@ async def test_any_way_of_leaving_frees_the_reader_and_lets_the_run_go_on(
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
+
+
+async def test_a_cut_at_any_event_lets_the_run_go_on_to_its_end(
+    player: Player, app: FastAPI
+) -> None:
+    turn = {"text": "one two three", "chunk_delay_s": 0.05}
+    told = await player.plays(turn)
+
+    async def cut(after: int) -> str:
+        body = player.body(turn)
+        async with reading(player.http, "POST", "/v1/threads/runs", json=body) as frames:
+            had = [await anext(frames) for _ in range(after)]
+        return path_of(had[1])
+
+    paths = await asyncio.gather(*(cut(after) for after in range(2, len(told) + 1)))
+    for path in paths:
+        await until(lambda path=path: is_completed(player, path))  # type: ignore[misc]
+        again = await read_all(player.http, "GET", f"{path}/events")
+        assert joined(again) == joined(told)
+    await until(lambda: is_idle(app), within_s=5)
+
+
+async def test_what_cannot_be_read_is_told_and_ends_the_stream(
+    player_alone: Player, driver: Driver, run: Run, store: ValkeyStore
+) -> None:
+    path = f"/v1/threads/{run.thread_id}/runs/{run.id}/events"
+    async with reading(player_alone.http, "GET", path) as frames:
+        told = [await anext(frames)]
+        log = store.keys.home(run.thread_id).run_log(run.id)
+        await store.pipeliner.call("XADD", log, "*", "e", "no event")
+        await driver.starts(run)
+        told += [frame async for frame in frames]
+    assert [frame.event for frame in told[-2:]] == ["error", "done"]
+    error = told[-2].data
+    assert (error["code"], error["type"]) == (None, "server_error")
+    assert "no event" not in error["message"]
 
 
 async def is_idle(app: FastAPI) -> bool:
@@ -186,3 +219,19 @@ async def test_a_store_that_goes_away_is_told_in_a_form_that_every_sdk_raises(do
             async for _ in stream:
                 pass
     assert told.value.code == "store_unavailable"
+
+
+@pytest.mark.parametrize("helper", HELPERS, ids=str)
+async def test_the_stream_helper_of_every_sdk_is_told_that_the_store_is_gone(
+    helper: Sdk, sdk_cache: Path, doomed: Any
+) -> None:
+    server, address = doomed
+    scenario = SCENARIOS[0].wanted(address) | {"tells_of": "thread.run.queued"}
+    async with tour(helper, sdk_cache, [scenario]) as process:
+        assert process.stderr is not None
+        assert await process.stderr.readline() == b"so far\n"
+        server.stop()
+        (result,) = await gathered(process)
+    assert result["error"] == "store_unavailable", result
+    if helper.name == "azure-ai-agents":  # the others leave off at the error
+        assert result["events"][-2:] == ["error", "done"]

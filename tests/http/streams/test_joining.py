@@ -1,7 +1,6 @@
 """Streams that are joined after a run was created, and gone on with where another one broke off."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -11,7 +10,6 @@ from openai import AsyncOpenAI
 from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
 
-from api.streaming.places import Place
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import ValkeyStore, open_store
 from orchestrator.store import RunRef, Store
@@ -19,10 +17,9 @@ from tests.engine.rig import EngineRoom
 from tests.http.conftest import serve
 from tests.http.driver import Asked, Driver
 from tests.http.streams.conftest import Player, answers, path_of
-from tests.http.streams.frames import Frame, names, read_all, reading
+from tests.http.streams.frames import names, read_all, reading
+from tests.http.streams.scenarios import LOOK
 from tests.waiting import until
-
-LOOK = {"name": "look_up", "arguments": {"word": "tide"}}
 
 
 @pytest.fixture
@@ -31,27 +28,6 @@ async def other(settings: Settings, player: Player) -> AsyncIterator[httpx2.Asyn
     serving = serve(settings, lambda: open_store(settings))
     async with serving as address, httpx2.AsyncClient(base_url=address) as http:
         yield http
-
-
-async def test_a_reader_that_comes_again_after_every_event_has_each_of_them_once(
-    player: Player, other: httpx2.AsyncClient
-) -> None:
-    turns = {"tool_calls": [LOOK, LOOK]}, {"text": "one two three four five", "chunk_delay_s": 0.02}
-    body = player.body(*turns, stream=False)
-    run = (await player.http.post("/v1/threads/runs", json=body)).json()
-    path = f"/v1/threads/{run['thread_id']}/runs/{run['id']}"
-    had: list[Frame] = []
-    while not had or had[-1].event not in ("thread.run.completed", "done"):
-        http = random.choice((player.http, other))  # noqa: S311
-        after = {"Last-Event-ID": had[-1].id or ""} if had else {}
-        async with reading(http, "GET", f"{path}/events", headers=after) as frames:
-            had.append(await anext(frames))
-        if had[-1].event == "thread.run.requires_action":
-            outputs = answers(had[-1], look_up="known")
-            await http.post(f"{path}/submit_tool_outputs", json={"tool_outputs": outputs})
-    assert had == await read_all(other, "GET", f"{path}/events")
-    places = [Place.read(frame.id or "") for frame in had]
-    assert places == sorted(set(places))
 
 
 async def test_a_run_that_was_polled_can_be_read_from_its_start_by_any_process(
@@ -68,6 +44,20 @@ async def test_a_run_that_was_polled_can_be_read_from_its_start_by_any_process(
     rest = await read_all(other, "GET", f"{path}/events?after={again[middle].id}")
     assert rest == again[middle + 1 :]
     assert await read_all(other, "GET", f"{path}/events?after={again[-1].id}") == []
+
+
+async def test_whoever_else_reads_hears_what_the_stream_of_the_outputs_tells(
+    player: Player,
+) -> None:
+    asked = (await player.plays({"tool_calls": [LOOK]}, {"text": "So.", "chunk_delay_s": 0.02}))[-1]
+    path = f"{path_of(asked)}/events"
+    async with reading(player.http, "GET", path) as frames:
+        told = [await anext(frames)]
+        rest = await player.submits(asked, look_up="known")
+        told += [frame async for frame in frames]
+    assert [frame.data for frame in told[-len(rest) - 1 : -1]] == [frame.data for frame in rest]
+    assert [frame.event for frame in told].count("thread.run.created") == 1
+    assert "thread.run.created" not in [frame.event for frame in rest]
 
 
 async def test_a_reader_stays_while_the_run_waits_for_its_client(
@@ -131,6 +121,21 @@ async def test_deleting_a_thread_ends_its_streams(
         async with asyncio.timeout(5):
             told = [frame async for frame in frames]
     assert [frame.event for frame in told[-2:]] == ["thread.run.cancelled", "done"]
+
+
+async def test_a_stream_ends_at_once_when_its_log_was_deleted_before_it_was_read(
+    player_alone: Player, client: AsyncOpenAI, store: ValkeyStore, run: Run
+) -> None:
+    path = f"/v1/threads/{run.thread_id}/runs/{run.id}/events"
+    async with reading(player_alone.http, "GET", path) as frames:
+        await anext(frames)
+        await store.pipeliner.call("CLIENT", "KILL", "TYPE", "pubsub")
+        await client.beta.threads.delete(run.thread_id)
+        await store.clear_thread(run.thread_id)
+        async with asyncio.timeout(5):  # a third of what passes before it is looked at again
+            told = [frame async for frame in frames]
+    assert [frame.event for frame in told[-2:]] == ["error", "done"]
+    assert told[-2].data["message"] == f"No thread found with id '{run.thread_id}'."
 
 
 async def test_an_unknown_run_has_no_events(player_alone: Player, run: Run, thread: Thread) -> None:

@@ -83,6 +83,19 @@ async def test_what_is_said_beside_calls_is_a_message_of_its_own(player: Player)
     assert joined(told) == "I look."
 
 
+async def test_words_behind_calls_are_told_within_the_step_of_the_calls(player: Player) -> None:
+    turn = {"tool_calls": [LOOK], "text": "I look.", "calls_first": True, "chunk_delay_s": 0.03}
+    told = await player.plays(turn)
+    begun, message = ASKED[:-1], MESSAGE_OPENED[2:]
+    assert names(told) == [*STARTED, *begun, *message, "message.completed", "run.requires_action"]
+    assert joined(told) == "I look."
+    listed = (await player.get(f"{path_of(told[-1])}/steps?order=asc"))["data"]
+    assert [(step["type"], step["status"]) for step in listed] == [
+        ("tool_calls", "in_progress"),
+        ("message_creation", "completed"),
+    ]
+
+
 async def test_an_answer_that_runs_out_of_tokens_ends_incomplete(player: Player) -> None:
     told = await player.plays({"text": "Once upon a", "finish_reason": "length"})
     ending = ["message.incomplete", "run.step.completed", "run.incomplete"]

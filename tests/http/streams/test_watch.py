@@ -89,3 +89,11 @@ def test_why_a_run_failed_is_said() -> None:
     assert list(Story().tell("thread.run.failed", "5-0", error)) == [
         "   +0.000 s  run     failed: server_error: out of order\n"
     ]
+
+
+def test_a_refusal_is_told_like_words() -> None:
+    delta = '{"delta": {"content": [{"index": 0, "type": "refusal", "refusal": "No."}]}}'
+    assert list(Story().tell("thread.message.delta", "5-0", delta)) == [
+        "   +0.000 s  says    ",
+        "No.",
+    ]

@@ -15,31 +15,31 @@ ASSISTANT = Assistant(
 
 
 async def test_an_assistant_is_read_as_it_was_put(store: ValkeyStore) -> None:
-    await store.put_assistant(ASSISTANT, is_new=True)
+    await store.put_assistant(ASSISTANT)
     assert await store.get_assistant("asst_1") == ASSISTANT
 
 
 async def test_an_assistant_is_replaced(store: ValkeyStore) -> None:
-    await store.put_assistant(ASSISTANT, is_new=True)
+    await store.put_assistant(ASSISTANT)
     changed = ASSISTANT.but(name="Reader")
-    await store.put_assistant(changed, is_new=False)
+    await store.modify_assistant("asst_1", {"name": "Reader"})
     assert await store.list_assistants(PageQuery()) == Page((changed,), has_more=False)
 
 
 async def test_an_id_is_given_once(store: ValkeyStore) -> None:
-    await store.put_assistant(ASSISTANT, is_new=True)
+    await store.put_assistant(ASSISTANT)
     with pytest.raises(StaleRevision):
-        await store.put_assistant(ASSISTANT.but(name="Other"), is_new=True)
+        await store.put_assistant(ASSISTANT.but(name="Other"))
     assert await store.get_assistant("asst_1") == ASSISTANT
 
 
 async def test_a_deleted_assistant_is_gone_and_stays_so(store: ValkeyStore) -> None:
-    await store.put_assistant(ASSISTANT, is_new=True)
+    await store.put_assistant(ASSISTANT)
     await store.delete_assistant("asst_1")
     for access in (
         store.get_assistant("asst_1"),
         store.delete_assistant("asst_1"),
-        store.put_assistant(ASSISTANT, is_new=False),
+        store.modify_assistant("asst_1", {}),
     ):
         with pytest.raises(NotFound, match="No assistant has the id asst_1"):
             await access
@@ -47,7 +47,7 @@ async def test_a_deleted_assistant_is_gone_and_stays_so(store: ValkeyStore) -> N
 
 
 async def test_a_change_that_meets_a_deletion_brings_nothing_back(store: ValkeyStore) -> None:
-    await store.put_assistant(ASSISTANT, is_new=True)
+    await store.put_assistant(ASSISTANT)
     inner = store.pipeliner
 
     async def delete() -> None:
@@ -57,4 +57,4 @@ async def test_a_change_that_meets_a_deletion_brings_nothing_back(store: ValkeyS
 
     Faulty(store, fail_at=2, after=False, meanwhile=delete)  # the write, after the revision is read
     with pytest.raises(NotFound):
-        await store.put_assistant(ASSISTANT.but(name="Late"), is_new=False)
+        await store.modify_assistant("asst_1", {"name": "Late"})

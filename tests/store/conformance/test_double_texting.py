@@ -64,6 +64,21 @@ async def test_entries_are_taken_back_with_their_places_in_the_lists(store: Valk
     assert (await store.list_messages(thread.id, PageQuery(), ref.run_id)).items == ()
 
 
+async def test_an_entry_that_was_taken_back_is_a_cursor_still(store: ValkeyStore) -> None:
+    thread = await put_thread(store, messages=2)
+    ref = await put_run(store, thread.id)
+    deleted, kept = (await store.list_messages(thread.id, PageQuery(order="asc"))).items
+    await store.delete_message(thread.id, deleted.id)
+    own, additional = new_message(thread.id, 3, ref.run_id), new_message(thread.id, 2)
+    await change(store, ref, PutEntry(additional), PutEntry(own))
+    await change(store, ref, DropEntries(2, 4))
+    for gone in (deleted, additional, own):
+        before = await store.list_messages(thread.id, PageQuery(before=gone.id, order="asc"))
+        assert before.items == (() if gone is deleted else (kept,))
+    page = await store.list_messages(thread.id, PageQuery(after=own.id), ref.run_id)
+    assert page.items == ()
+
+
 async def test_dropping_nothing_is_harmless(store: ValkeyStore) -> None:
     thread = await put_thread(store, messages=2)
     ref = await put_run(store, thread.id)

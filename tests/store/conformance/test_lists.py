@@ -50,7 +50,7 @@ async def assistants(store: ValkeyStore, count: int) -> tuple[list[str], Read]:
     """Assistants of one millisecond."""
     found = [Assistant(id=mint("asst"), created_ms=1, model="m") for _ in range(count)]
     for assistant in reversed(found):
-        await store.put_assistant(assistant, is_new=True)
+        await store.put_assistant(assistant)
     return [assistant.id for assistant in found], store.list_assistants
 
 

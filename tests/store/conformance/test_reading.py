@@ -6,7 +6,7 @@ from orchestrator.decisions import Decision, PutEntry
 from orchestrator.errors import NotFound
 from orchestrator.records import AskedCall, CallRound, Entry, Output
 from orchestrator.storage.valkey import ValkeyStore
-from orchestrator.store import RunRef
+from orchestrator.store import PageQuery, RunRef
 from tests.store.conformance.conftest import Open
 from tests.store.faults import Faulty
 from tests.store.samples import SPEC, change, new_message, new_run, put_run, put_thread
@@ -95,9 +95,11 @@ async def test_a_run_is_found_by_its_id_alone(store: ValkeyStore) -> None:
 
 async def test_recent_runs_are_the_newest_of_all_threads(store: ValkeyStore) -> None:
     refs = [await put_run(store, created_ms=1000 + number // 2) for number in range(20)]
-    recent = await store.recent_runs(5)
-    assert [view.run.id for view in recent] == [ref.run_id for ref in reversed(refs)][:5]
-    assert len(await store.recent_runs(100)) == 20
+    newest = [ref.run_id for ref in reversed(refs)]
+    recent = await store.recent_runs(PageQuery(limit=5))
+    assert ([view.run.id for view in recent.items], recent.has_more) == (newest[:5], True)
+    rest = await store.recent_runs(PageQuery(limit=100, after=newest[4]))
+    assert ([view.run.id for view in rest.items], rest.has_more) == (newest[5:], False)
 
 
 async def test_the_transcript_is_in_order_of_seq(store: ValkeyStore) -> None:

@@ -45,6 +45,15 @@ async def test_words_go_to_the_log_and_to_the_partial_text(store: ValkeyStore) -
     assert loaded.aggregate.partial == "Hello you"
 
 
+async def test_the_log_can_be_read_without_the_words(store: ValkeyStore) -> None:
+    ref = await speaking_run(store)
+    before = await store.read_events(ref)
+    piece = word("Hel").model_copy(update={"type": EventType.STEP_DELTA})
+    assert await store.say(ref, 1, [word("Hel"), piece], "Hel")
+    assert await store.read_events(ref, has_deltas=False) == before
+    assert len(await store.read_events(ref)) == len(before) + 2
+
+
 async def test_without_the_lease_nothing_is_written(store: ValkeyStore) -> None:
     ref = await speaking_run(store)
     before = await store.load(ref.thread_id, ref.run_id)

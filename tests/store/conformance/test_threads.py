@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.decisions import PutEntry
 from orchestrator.errors import NotFound, StaleRevision
+from orchestrator.records import Guarded
 from orchestrator.storage.valkey import ValkeyStore
 from orchestrator.store import PageQuery
 from tests.store.samples import change, changed, new_message, put_run, put_thread
@@ -49,6 +50,31 @@ async def test_a_message_is_read_modified_and_deleted(store: ValkeyStore) -> Non
         assert page.items == (messages[2], messages[0])
     with pytest.raises(NotFound):
         await store.get_message(ref.thread_id, message.id)
+
+
+async def test_a_message_takes_along_what_guardrails_made_of_it(store: ValkeyStore) -> None:
+    ref = await put_run(store)
+    messages = [new_message(ref.thread_id, seq) for seq in range(2)]
+    made = [Guarded(seq=2 + x, run_id=ref.run_id, of_seq=x, text="…") for x in range(2)]
+    await change(store, ref, *map(PutEntry, messages), *map(PutEntry, made))
+    await store.modify_thread(ref.thread_id, {"guarded_seq": 4})
+    await store.delete_message(ref.thread_id, messages[0].id)
+    assert await store.read_entries(ref.thread_id) == (messages[1], made[1])
+
+
+async def test_a_copied_message_is_not_listed_with_the_run_that_wrote_it(
+    store: ValkeyStore,
+) -> None:
+    ref = await put_run(store)
+    said = new_message(ref.thread_id, 0, ref.run_id)
+    await change(store, ref, PutEntry(said))
+    copy = new_message(ref.thread_id, 1, ref.run_id)
+    other = await put_run(store, ref.thread_id, effects=[PutEntry(copy)])
+    listed = {
+        run_id: (await store.list_messages(ref.thread_id, PageQuery(), run_id)).items
+        for run_id in (None, ref.run_id, other.run_id)
+    }
+    assert listed == {None: (copy, said), ref.run_id: (said,), other.run_id: ()}
 
 
 async def test_a_commit_that_did_not_see_the_deletion_of_a_message_is_stale(

@@ -20,6 +20,7 @@ from orchestrator.commands import (
     CheckWait,
     ClaimCall,
     Command,
+    Compact,
     ConfirmCancel,
     DeleteThread,
     Expire,
@@ -33,9 +34,11 @@ from orchestrator.commands import (
     SubmitOutputs,
     TimeOutApproval,
 )
+from orchestrator.conversation import grouped
 from orchestrator.decisions import Effect, QueueTurn, SendCall, TimerKind
-from orchestrator.records import Aggregate, CallState, Run, ToolCall
+from orchestrator.records import Aggregate, CallState, Run, ToolCall, Usage
 from orchestrator.states import RunStatus
+from orchestrator.turn_record import spans
 from tests.unit.explorer.history import STALE, open_round
 from tests.unit.explorer.scenario import NEXT_ID, RUN_ID, Scenario
 from tests.unit.play import CALL_LEASE_MS, TURN_LEASE_MS, WATCHDOG_MS
@@ -88,6 +91,8 @@ def moves(world: World, scenario: Scenario) -> Iterator[Move]:
     yield from _client(aggregate)
     yield from _next_run(world, scenario)
     yield from _engine(run, scenario)
+    if scenario.is_compacted:
+        yield from _compaction(world, run)
     yield from _old_engine(run, scenario)
     current = open_round(aggregate)
     for call in aggregate.calls:
@@ -192,6 +197,17 @@ def _engine(run: Run, scenario: Scenario) -> Iterator[Move]:
     yield Move(Actor.ENGINE, "hand back", RequeueTurn(run.generation), needs=TURN)
     if run.status is RunStatus.CANCELLING:
         yield Move(Actor.ENGINE, "let go", ConfirmCancel(), needs=TURN)
+
+
+def _compaction(world: World, run: Run) -> Iterator[Move]:
+    """A summary of the first round, once; an engine that is late may try it at any time."""
+    places = spans(seq for group in grouped(world.entries)[:1] for seq in group.seqs)
+    old = Compact(STALE, "It was about lighthouses.", places, None)
+    yield Move(Actor.ENGINE, "old compact", old, needs=OLD_TURN, is_void=True)
+    if run.turns and run.summary_usage is None:
+        compact = replace(old, generation=run.generation, usage=Usage(prompt_tokens=5))
+        gives = frozenset({TURN})
+        yield Move(Actor.ENGINE, "compact", compact, needs=TURN, gives=gives)
 
 
 def _old_engine(run: Run, scenario: Scenario) -> Iterator[Move]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.commands import (
+    ApplyGuards,
     Command,
     CreateRun,
     DeleteThread,
@@ -20,8 +21,8 @@ from orchestrator.commands import (
 from orchestrator.records import Run, Usage
 from tests.unit.play import PUBLISHED, TTL_MS, WATCHDOG_MS, spec
 
-Opening = OpenMessage | OpenCalls
-Ending = TurnResult | TurnFailed | RunOut
+Opening = ApplyGuards | OpenMessage | OpenCalls
+Ending = ApplyGuards | TurnResult | TurnFailed | RunOut
 
 RUN_ID: Final = "run_1"
 CREATE: Final = CreateRun(RUN_ID, spec(), TTL_MS)
@@ -37,7 +38,8 @@ class Scenario:
     ``is_retried``: tools may ask to be called again, ``is_postponed``: so many of their calls may
     be under way that the next one has to wait. ``streamed_steps``: so many steps may begin
     before the reply to which they belong is there. Turns that are lost leave theirs behind, so the
-    number says how often that is walked.
+    number says how often that is walked. ``is_guarded``: guardrails look at what the model is to
+    be shown, and may stop it. ``is_compacted``: the first round may be summarised.
     """
 
     name: str
@@ -46,10 +48,14 @@ class Scenario:
     is_retried: bool = False
     is_postponed: bool = False
     streamed_steps: int = 0
+    is_guarded: bool = False
+    is_compacted: bool = False
 
     def openings(self, run: Run, generation: int) -> dict[str, Opening]:
         """What can be seen of the run's next turn before its end, by a short name."""
         place = run.next_step
+        if self.is_guarded:
+            return {"guard": _guarding(run, generation)}
         if place >= self.streamed_steps:
             return {}
         return {
@@ -69,6 +75,8 @@ class Scenario:
         if run.turns < len(self.rounds):
             asked = self.rounds[run.turns]
             endings["ask"] = _reply(run, generation, asked, Stop.TOOLS)
+        if self.is_guarded:
+            endings["refuse"] = _guarding(run, generation, "Not here.")
         return endings
 
 
@@ -87,11 +95,20 @@ SCENARIOS: Final = (
     Scenario("a tool to be approved and the client", (("refund", "ask_user"),) * 2),
     Scenario("an unknown name", (("missing",), ("missing", "update"))),
     Scenario("a stream", (("update",),) * 2, streamed_steps=2),
+    Scenario("guardrails", (("update", "ask_user"),) * 2, is_guarded=True),
+    Scenario("a summary", (("update",),) * 2, is_compacted=True),
     Scenario("a run that waits", (("update", "ask_user"),), (_next(IfBusy.ENQUEUE),)),
     Scenario("a run that interrupts", (("update", "ask_user"),), (_next(IfBusy.INTERRUPT),)),
     Scenario("a rollback", (("charge", "ask_user"),), (_next(IfBusy.ROLLBACK),)),
     Scenario("a deletion", (("update",),), (_next(IfBusy.ENQUEUE), DeleteThread())),
 )
+
+
+def _guarding(run: Run, generation: int, refusal: str | None = None) -> ApplyGuards:
+    """Each step has an entry or more, so there are as many to be looked at."""
+    place = run.next_step
+    ids = (f"msg_{place}", f"step_{place}")
+    return ApplyGuards(generation, place, (), (), *ids, refusal=refusal)
 
 
 def _reply(run: Run, generation: int, asked: tuple[str, ...], stop: Stop) -> TurnResult:

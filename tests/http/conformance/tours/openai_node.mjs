@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 
 const { OpenAI } = globalThis;
-const client = new OpenAI({ baseURL: process.argv[2], apiKey: "any", maxRetries: 0 });
+const maxRetries = process.argv[3] === "retrying" ? 2 : 0;
+const client = new OpenAI({ baseURL: process.argv[2], apiKey: "any", maxRetries });
+client.calculateDefaultRetryTimeoutMillis = () => 0; // the pause before a repetition
 const { assistants, threads } = client.beta;
 
 const calls = ["tide", "ebb"].map((word) => ({ name: "look_up", arguments: { word } }));

@@ -4,24 +4,28 @@
 import { readFileSync } from 'node:fs';
 
 const OpenAI = globalThis.OpenAI;
-const names = ['look_up', 'measure'];
 
 async function follow(client, stream, scenario, result) {
   let run = null;
-  let cancels = scenario.cancels;
   stream.on('event', ({ event, data }) => {
     result.events.push(event);
     if (event.startsWith('thread.run.') && !event.includes('.step.')) {
       run = data;
+      result.thread_id = data.thread_id;
       result.status = data.status;
     }
-    if (event === 'thread.message.delta' && cancels) {
-      cancels = false;
+    if (event === scenario.cancels_at) {
+      scenario.cancels_at = null;
       client.beta.threads.runs.cancel(run.id, { thread_id: run.thread_id });
     }
+    if (event === scenario.tells_of) {
+      process.stderr.write('so far\n');
+    }
   });
-  stream.on('textDelta', (_, snapshot) => {
-    result.texts[stream.currentMessageSnapshot().id] = snapshot.value;
+  stream.on('messageDelta', (_, snapshot) => {
+    result.texts[snapshot.id] = snapshot.content
+      .map((part) => (part.type === 'text' ? part.text.value : part.refusal))
+      .join('');
   });
   stream.on('runStepDelta', (_, snapshot) => {
     result.calls[snapshot.id] = snapshot.step_details.tool_calls.map((call) => [
@@ -39,24 +43,29 @@ async function follow(client, stream, scenario, result) {
       thread_id: run.thread_id,
       tool_outputs,
     });
-    await follow(client, next, { ...scenario, cancels }, result);
+    await follow(client, next, scenario, result);
   }
 }
 
 async function play(scenario) {
   const client = new OpenAI({ baseURL: scenario.url, apiKey: 'any', maxRetries: 0 });
-  const tools = names.map((name) => ({ type: 'function', function: { name } }));
-  const assistant = await client.beta.assistants.create({ model: 'scripted/inline', tools });
-  const content = JSON.stringify({ turns: scenario.turns });
-  const thread = await client.beta.threads.create({ messages: [{ role: 'user', content }] });
-  const result = { thread_id: thread.id, events: [], texts: {}, calls: {}, status: null };
-  const stream = client.beta.threads.runs.stream(thread.id, { assistant_id: assistant.id });
-  await follow(client, stream, scenario, result);
+  const { assistants, threads } = client.beta;
+  const tools = scenario.tools.map((name) => ({ type: 'function', function: { name } }));
+  const assistant = await assistants.create({ model: 'scripted/inline', tools });
+  const messages = [{ role: 'user', content: JSON.stringify({ turns: scenario.turns }) }];
+  const body = { assistant_id: assistant.id, ...scenario.limits };
+  const result = { events: [], texts: {}, calls: {}, error: null };
+  try {
+    const stream = scenario.makes_thread
+      ? threads.createAndRunStream({ ...body, thread: { messages } })
+      : threads.runs.stream((await threads.create({ messages })).id, body);
+    await follow(client, stream, scenario, result);
+  } catch (error) {
+    if (!(error instanceof OpenAI.APIError)) throw error;
+    result.error = error.code;
+  }
   return result;
 }
 
-const results = [];
-for (const scenario of JSON.parse(readFileSync(0, 'utf8'))) {
-  results.push(await play(scenario));
-}
+const results = await Promise.all(JSON.parse(readFileSync(0, 'utf8')).map(play));
 process.stdout.write(JSON.stringify(results));

@@ -5,36 +5,41 @@ Reads a list of scenarios from stdin, writes one result for each to stdout, both
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from openai import AssistantEventHandler, OpenAI
+from openai import APIError, AssistantEventHandler, OpenAI
 
 
 class Handler(AssistantEventHandler):
     """Answers calls from inside the stream, as the documentation of the SDK shows it."""
 
-    def __init__(self, client: Any, cancels: Any, result: Any) -> None:
+    def __init__(self, client: Any, scenario: Any, result: Any) -> None:
         super().__init__()
         self.client = client
-        self.cancels = cancels
+        self.scenario = scenario
         self.result = result
 
     def on_event(self, event: Any) -> None:
         """Notes every event; acts on some."""
         self.result["events"].append(event.event)
         if event.event.startswith("thread.run.") and ".step." not in event.event:
+            self.result["thread_id"] = event.data.thread_id
             self.result["status"] = event.data.status
         if event.event == "thread.run.requires_action":
             self.submit(event.data)
-        elif event.event == "thread.message.delta" and self.cancels:
-            self.cancels = False
+        elif event.event == self.scenario["cancels_at"]:
+            self.scenario["cancels_at"] = None
             run: Any = self.current_run
             self.client.beta.threads.runs.cancel(run.id, thread_id=run.thread_id)
+        elif event.event == self.scenario["tells_of"]:
+            sys.stderr.write("so far\n")
 
-    def on_text_delta(self, delta: Any, snapshot: Any) -> None:  # noqa: ARG002
+    def on_message_delta(self, delta: Any, snapshot: Any) -> None:  # noqa: ARG002
         """Notes what the helper has joined so far."""
-        message: Any = self.current_message_snapshot
-        self.result["texts"][message.id] = snapshot.value
+        self.result["texts"][snapshot.id] = "".join(
+            part.text.value if part.type == "text" else part.refusal for part in snapshot.content
+        )
 
     def on_run_step_delta(self, delta: Any, snapshot: Any) -> None:  # noqa: ARG002
         """Notes the calls that the helper has joined so far."""
@@ -51,7 +56,7 @@ class Handler(AssistantEventHandler):
             run_id=run.id,
             thread_id=run.thread_id,
             tool_outputs=outputs,
-            event_handler=Handler(self.client, self.cancels, self.result),
+            event_handler=Handler(self.client, self.scenario, self.result),
         ) as stream:
             stream.until_done()
 
@@ -59,26 +64,28 @@ class Handler(AssistantEventHandler):
 def play(scenario: Any) -> dict[str, Any]:
     """One scenario, from an assistant to the end of its run."""
     client = OpenAI(base_url=scenario["url"], api_key="any", max_retries=0)
-    beta = client.beta
-    tools: Any = [{"type": "function", "function": {"name": n}} for n in ("look_up", "measure")]
-    assistant = beta.assistants.create(model="scripted/inline", tools=tools)
-    script = json.dumps({"turns": scenario["turns"]})
-    thread = beta.threads.create(messages=[{"role": "user", "content": script}])
-    result: dict[str, Any] = {
-        "thread_id": thread.id,
-        "events": [],
-        "texts": {},
-        "calls": {},
-        "status": None,
+    threads = client.beta.threads
+    tools: Any = [{"type": "function", "function": {"name": n}} for n in scenario["tools"]]
+    assistant = client.beta.assistants.create(model="scripted/inline", tools=tools)
+    said: Any = [{"role": "user", "content": json.dumps({"turns": scenario["turns"]})}]
+    result: dict[str, Any] = {"events": [], "texts": {}, "calls": {}, "error": None}
+    more: Any = {
+        "assistant_id": assistant.id,
+        **scenario["limits"],
+        "event_handler": Handler(client, scenario, result),
     }
-    with beta.threads.runs.stream(
-        thread_id=thread.id,
-        assistant_id=assistant.id,
-        event_handler=Handler(client, scenario["cancels"], result),
-    ) as stream:
-        stream.until_done()
+    if scenario["makes_thread"]:
+        streaming = threads.create_and_run_stream(thread={"messages": said}, **more)
+    else:
+        streaming = threads.runs.stream(thread_id=threads.create(messages=said).id, **more)
+    try:
+        with streaming as stream:
+            stream.until_done()
+    except APIError as error:
+        result["error"] = error.code
     return result
 
 
 if __name__ == "__main__":
-    json.dump([play(scenario) for scenario in json.load(sys.stdin)], sys.stdout)
+    with ThreadPoolExecutor(8) as pool:
+        json.dump(list(pool.map(play, json.load(sys.stdin))), sys.stdout)
