@@ -1,0 +1,205 @@
+"""Models with bad habits, over a real socket, before an endpoint as strict as the strictest: what
+they emit never spoils the history, and every run comes to an end that says why.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from orchestrator.commands import CreateRun, SubmitOutputs
+from orchestrator.ids import mint
+from orchestrator.records import CallState, Json, RunSpec, ToolSpec
+from orchestrator.settings import ModelRoute, Settings
+from orchestrator.shell import change_run
+from orchestrator.store import PageQuery, RunRef, Store
+from tests.engine.rig import EngineRoom, new_message, run_reaches, start_run
+from tests.llm.chat_server import DONE, ChatServer, event, serving, stop_event, text_event
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+TOOLS = tuple({"type": "function", "function": {"name": name}} for name in ("look", "find"))
+
+
+@pytest.fixture
+async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
+    """Holds every request that it was sent against the rules, at the end."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    async with serving() as server:
+        yield server
+    for asked in server.asked:
+        check(asked.body["messages"])
+
+
+@pytest.fixture
+async def room(
+    store: Store, provider: ChatServer, redis_url: SecretStr
+) -> AsyncIterator[EngineRoom]:
+    route = ModelRoute(api="openai", base_url=provider.base_url)
+    room = EngineRoom(store, Settings(redis_url=redis_url, model_routes={"*": (route,)}))
+    room.start("e1")
+    yield room
+    await room.close()
+
+
+def check(messages: list[Json]) -> None:
+    """What the strictest endpoints insist on: names, arguments, and an answer for every call."""
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            continue
+        assert waiting == []
+        for call in message.get("tool_calls", []):
+            assert NAME.fullmatch(call["function"]["name"])
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            waiting.append(call["id"])
+    assert waiting == []
+
+
+def emits(provider: ChatServer, *calls: tuple[str, str], finish: str = "tool_calls") -> None:
+    """The next answer asks for these tools, with the same id each."""
+    pieces = [
+        {"index": index, "id": "call_0", "function": {"name": name, "arguments": arguments}}
+        for index, (name, arguments) in enumerate(calls)
+    ]
+    delta = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": None}]}
+    provider.answers(event(delta), stop_event(finish), DONE)
+
+
+def says(provider: ChatServer, text: str, finish: str = "stop") -> None:
+    words = [text_event(text)] if text else []
+    provider.answers(*words, stop_event(finish), DONE)
+
+
+async def begun(store: Store, thread_id: str | None = None, **spec: Any) -> RunRef:
+    fields = {"assistant_id": "asst_1", "model": "gpt-x", "tools": TOOLS} | spec
+    command = CreateRun(
+        mint("run"), RunSpec(**fields), 60_000, additional_messages=(new_message("Hello"),)
+    )
+    return await start_run(store, command, thread_id)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("multi_tool_use.parallel", '{"tool_uses": [{"recipient_name": "functions.look"}]}'),
+        ("multi_tool_use.parallel", '{"tool_uses": ['),
+        ("a.b", "{}"),
+        ("Google Search", "{}"),
+        ("x" * 65, "{}"),
+        ("schön", "[]"),
+        ("", "null"),
+    ],
+)
+async def test_an_invented_name_is_answered_and_the_thread_goes_on(
+    store: Store, provider: ChatServer, room: EngineRoom, call: tuple[str, str]
+) -> None:
+    emits(provider, call)
+    says(provider, "Then not.")
+    says(provider, "Yes.")
+    ref = await begun(store)
+    view = await run_reaches(store, ref, "completed", "failed")
+    again = await begun(store, ref.thread_id)
+
+    assert view.run.status == "completed"
+    assert all(made.state is CallState.FAILED for made in view.calls)
+    assert (await run_reaches(store, again, "completed", "failed")).run.status == "completed"
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "null", '"null"', "[]", "5", "{oops"])
+async def test_a_client_is_shown_arguments_as_they_were_emitted(
+    store: Store, provider: ChatServer, room: EngineRoom, arguments: str
+) -> None:
+    emits(provider, ("look", arguments), finish="stop")
+    says(provider, "I see.")
+    ref = await begun(store)
+    view = await run_reaches(store, ref, "requires_action")
+    (call,) = view.calls
+    await change_run(store, ref, SubmitOutputs(((call.id, "nothing"),)))
+    await run_reaches(store, ref, "completed")
+
+    assert call.arguments == arguments
+
+
+async def test_broken_arguments_are_answered_beside_a_good_call_which_goes_out_once(
+    store: Store, provider: ChatServer, room: EngineRoom
+) -> None:
+    await store.publish_tools([ToolSpec(name="look")], ttl_s=60)
+    emits(provider, ("look", "{oops"), ("find", "{}"))
+    says(provider, "I see.")
+    ref = await begun(store)
+    view = await run_reaches(store, ref, "requires_action")
+    broken, good = view.calls
+    await change_run(store, ref, SubmitOutputs(((good.id, "here"),)))
+    await run_reaches(store, ref, "completed")
+
+    assert (broken.state, good.state) == (CallState.FAILED, CallState.REQUIRED)
+    history = provider.asked[1].body["messages"]
+    assert [message.get("content") for message in history][-1] == "here"
+    assert "invalid_arguments" in history[-2]["content"]
+
+
+async def test_a_model_that_never_writes_a_right_call_ends_with_a_reason(
+    store: Store, provider: ChatServer, room: EngineRoom
+) -> None:
+    await store.publish_tools([ToolSpec(name="look")], ttl_s=60)
+    for _ in range(10):
+        emits(provider, ("look", "{oops"))
+    run = (await run_reaches(store, await begun(store, max_turns=10), "failed")).run
+
+    assert run.last_error is not None
+    assert "10 model turns" in run.last_error.message
+    assert len(provider.asked) == 10
+
+
+async def test_a_tool_of_an_earlier_run_is_not_surfaced_in_one_that_does_not_declare_it(
+    store: Store, provider: ChatServer, room: EngineRoom
+) -> None:
+    emits(provider, ("find", "{}"))
+    says(provider, "Found.")
+    ref = await begun(store)
+    (call,) = (await run_reaches(store, ref, "requires_action")).calls
+    await change_run(store, ref, SubmitOutputs(((call.id, "here"),)))
+    await run_reaches(store, ref, "completed")
+    for _ in range(3):
+        emits(provider, ("find", "{}"))
+    again = await begun(store, ref.thread_id, tools=TOOLS[:1], max_turns=3)
+    view = await run_reaches(store, again, "failed", "requires_action")
+
+    assert view.run.status == "failed"
+    assert {made.state for made in view.calls} == {CallState.FAILED}
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", None])
+async def test_tools_that_are_not_needed_are_in_nobodys_way(
+    store: Store, provider: ChatServer, room: EngineRoom, choice: str | None
+) -> None:
+    says(provider, "Hello.")
+    view = await run_reaches(store, await begun(store, tool_choice=choice), "completed", "failed")
+
+    assert view.run.status == "completed"
+    assert [step.type for step in view.steps] == ["message_creation"]
+
+
+@pytest.mark.parametrize(
+    ("finish", "status"),
+    [("stop", "completed"), ("length", "incomplete"), ("content_filter", "failed")],
+)
+async def test_an_empty_answer_is_never_taken_for_an_older_one(
+    store: Store, provider: ChatServer, room: EngineRoom, finish: str, status: str
+) -> None:
+    says(provider, "An older answer.")
+    ref = await begun(store)
+    await run_reaches(store, ref, "completed")
+    says(provider, "", finish)
+    again = await begun(store, ref.thread_id)
+    view = await run_reaches(store, again, "completed", "incomplete", "failed")
+    page = await store.list_messages(ref.thread_id, PageQuery(limit=10), again.run_id)
+
+    assert view.run.status == status
+    assert all("older" not in str(message.content) for message in page.items)
+    if status != "completed":
+        assert view.run.incomplete_message or view.run.last_error
