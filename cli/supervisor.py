@@ -52,7 +52,8 @@ class Child:
         for patience_s in (grace_s, LAST_WORD_S):
             self._terminate()
             with suppress(TimeoutError):
-                return await asyncio.wait_for(asyncio.shield(self._task), patience_s)
+                async with asyncio.timeout(patience_s):
+                    return await asyncio.shield(self._task)
         self.kill()
         return await self._task
 
@@ -84,7 +85,8 @@ class Child:
                 pause_s = FIRST_PAUSE_S
             self._say(f"{self.program.name} {ending}; starting it again")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_stopping.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._is_stopping.wait()
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     async def _run_once(self) -> int:

@@ -101,10 +101,9 @@ class Engine:
                 log.warning("store.unavailable", loop=act.__name__)
             except Exception:
                 log.exception("loop.failed", loop=act.__name__)
-            try:
-                await asyncio.wait_for(bell.wait(), period_s)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(period_s):
+                    await bell.wait()
 
     async def _listen(self) -> None:
         async for ring in self._store.rings():

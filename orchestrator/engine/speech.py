@@ -101,7 +101,8 @@ class Speech:
             if self._is_ending.is_set():
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_ending.wait(), self._batch_s)
+                async with asyncio.timeout(self._batch_s):
+                    await self._is_ending.wait()
 
     async def _write(self) -> None:
         """Log one batch. Raises ``StaleTurn`` when the turn has gone to another engine."""

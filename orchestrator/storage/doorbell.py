@@ -48,6 +48,7 @@ async def listen(client: Redis, keys: Keys) -> AsyncGenerator[Ring]:
         try:
             await pubsub.subscribe(*bells)
             while True:
+                _heed_cancellation()
                 message = await pubsub.get_message(timeout=None)
                 if message is None:
                     continue
@@ -57,9 +58,19 @@ async def listen(client: Redis, keys: Keys) -> AsyncGenerator[Ring]:
                     yield Ring(None)
         except (RedisError, OSError) as error:
             log.warning("doorbell.lost", error=str(error))
+            _heed_cancellation()
             await asyncio.sleep(RECONNECT_AFTER_S)
         finally:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+
+def _heed_cancellation() -> None:
+    """redis-py 8.1 sends through ``asyncio.wait_for``, which loses a cancellation that comes as
+    it ends (gh-86296, until Python 3.12): whoever listens would go on for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _read_ring(payload: str) -> Ring:

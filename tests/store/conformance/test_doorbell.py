@@ -1,5 +1,6 @@
 """The doorbell rings for every commit of a run, and says when strokes may have been missed."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -60,3 +61,22 @@ async def test_a_lost_subscription_is_made_again_and_said(
     assert await anext(rings) == Ring(None)
     ref = await put_run(store)
     assert (await anext(rings)).ref == ref
+
+
+async def test_a_listener_that_is_cancelled_while_it_subscribes_again_ends(
+    store: ValkeyStore, backend: Backend
+) -> None:
+    """At each step of the event loop: some hit what loses a cancellation in Python 3.11."""
+    if backend.is_fake:
+        pytest.skip("fakeredis loses no connections")
+    for steps in range(30):
+        rings = store.rings()
+        async with aclosing(rings):
+            await anext(rings)
+            listening = asyncio.create_task(anext(rings))
+            await store.pipeliner.call("CLIENT", "KILL", "TYPE", "pubsub")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            listening.cancel()
+            await asyncio.wait({listening}, timeout=5)
+            assert listening.cancelled(), steps
