@@ -79,5 +79,6 @@ def _reason(document: dict[str, Any]) -> str:
     error = document.get("last_error")
     if error:
         return f": {error['code']}: {error['message']}"
-    details = document.get("incomplete_details")
-    return f": {details['reason']}" if details else ""
+    details = document.get("incomplete_details") or {}
+    known = (details.get(field) for field in ("reason", "message"))
+    return "".join(f": {text}" for text in known if text)

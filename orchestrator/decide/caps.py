@@ -52,7 +52,7 @@ def budget(spent: Usage, spec: RunSpec) -> Cap | None:
 
 def cut_off(run: Run, spec: RunSpec) -> str:
     """What is said of an answer that its provider has ended at a limit."""
-    spent = (run.usage or Usage()).completion_tokens
+    spent = run.usage.completion_tokens if run.usage else "an unknown number"
     if spec.max_completion_tokens:
         return (
             f"The model's answer was cut off: the run may use {spec.max_completion_tokens}"
@@ -60,7 +60,7 @@ def cut_off(run: Run, spec: RunSpec) -> str:
         )
     return (
         f"The model's answer was cut off at the longest that its provider gives in one turn; the"
-        f" run, which set no limit, has used {spent} completion tokens."
+        f" run, which set no limit of completion tokens, has used {spent}."
     )
 
 

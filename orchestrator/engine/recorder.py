@@ -32,6 +32,11 @@ class Recorder:
         self._now = now
         self._began_s = self._asked_s = now()
 
+    @property
+    def failures(self) -> int:
+        """How many model calls of the turn have failed, whichever engine made them."""
+        return len(self._failures) + len(self.errors)
+
     def ask(self) -> None:
         """A request is made."""
         self._asked_s = self._now()

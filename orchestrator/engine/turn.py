@@ -82,8 +82,7 @@ async def play_turn(
             failures = len(notes.errors)
             log.warning("model.failed", attempt=failures, error=str(error))
             record = notes.record(request, route)
-            spent = run.failed_attempts + failures if speech.has_begun else failures
-            wait_s = _wait_s(error, spent, len(routes), settings)
+            wait_s = _wait_s(error, notes.failures, len(routes), settings)
             if wait_s is None or now() + wait_s >= ends_at:
                 message = _last_words(error, wait_s)
                 return TurnFailed(run.generation, error.last_error_code, message, failures, record)

@@ -13,7 +13,14 @@ from orchestrator.records import RunSpec
 from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run
 from orchestrator.store import Store
-from tests.engine.rig import EngineRoom, new_message, run_reaches, start_run, texts
+from tests.engine.rig import (
+    EngineRoom,
+    new_message,
+    run_command,
+    run_reaches,
+    start_run,
+    texts,
+)
 from tests.llm.chat_server import DONE, HANG, ChatServer, serving, stop_event, text_event
 from tests.waiting import until
 
@@ -158,3 +165,28 @@ async def test_an_answer_is_asked_to_keep_within_what_is_left_of_the_run(
     view = await run_reaches(store, ref, "incomplete")
     assert provider.asked[0].body["max_completion_tokens"] == 256
     assert view.run.incomplete_reason == "max_completion_tokens"
+
+
+async def test_each_turn_has_all_repetitions_also_after_words_that_broke_off(
+    store: Store, redis_url: SecretStr
+) -> None:
+    room = EngineRoom(store, Settings(redis_url=redis_url, model_max_retries=1))
+    room.start("e1")
+    broken = {"text": "Half of", "error": {"status": 503, "message": "gone"}}
+    asks = {"tool_calls": [{"name": "nobody_has_this"}]}
+    script = {"turns": [broken, asks, broken, {"text": "All of it."}]}
+    view = await run_reaches(store, await start_run(store, run_command(script)), "completed")
+    assert (view.run.turns, view.run.failed_attempts) == (2, 2)
+    await room.close()
+
+
+async def test_the_repetitions_of_a_turn_are_counted_over_all_engines_that_had_it(
+    store: Store, redis_url: SecretStr
+) -> None:
+    room = EngineRoom(store, Settings(redis_url=redis_url, model_max_retries=1))
+    room.start("e1")
+    gone = {"status": 503, "message": "gone"}
+    script = {"turns": [{"text": "Half of", "error": gone}, {"error": gone}, {"text": "Late."}]}
+    view = await run_reaches(store, await start_run(store, run_command(script)), "failed")
+    assert view.run.failed_attempts == 2
+    await room.close()

@@ -120,7 +120,7 @@ async def test_a_job_whose_worker_died_between_its_begin_and_the_claim_is_put_ba
     job, queue = f"rq:job:{asked.id}", scene.queue
     assert queue.lmove("rq:queue:tools", "rq:queue:tools:intermediate")
     assert queue.hset(job, mapping={"status": "started", "worker_name": "dead"}) == 0
-    assert queue.zadd("rq:wip:tools", {f"{asked.id}:execution": queue.time()[0] + 55}) == 1
+    assert queue.zadd("rq:wip:tools", {f"{asked.id}:execution": queue.time()[0] + 45}) == 1
     scene.start_worker()
     assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
     assert len(await noted(scene.notes)) == 1
@@ -130,6 +130,7 @@ async def test_a_call_that_the_queue_server_has_forgotten_is_sent_again(scene: S
     asked = await scene.ask("count_harmlessly", path=str(scene.notes))
     assert scene.queue.delete("rq:queue:tools", f"rq:job:{asked.id}") == 2
     scene.start_worker()
+    bring_look_forward(scene)
     assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
     assert len(await noted(scene.notes)) == 1
 
@@ -137,24 +138,27 @@ async def test_a_call_that_the_queue_server_has_forgotten_is_sent_again(scene: S
 async def test_a_call_that_waits_is_looked_after_again_and_again(scene: Scene) -> None:
     await scene.ask("elsewhere")
     for _ in range(2):
-        key: Any = next(scene.queue.scan_iter("rs:*:timers"))
-        members: list[Any] = scene.queue.zrange(key, 0, -1)
-        (wait,) = (member for member in members if member.startswith(b"call_wait"))
-        scene.queue.zadd(key, {wait: 1})
+        bring_look_forward(scene)
         assert await timers.fire_due(scene.store) == 1
     await scene.deliver()
+
+
+def bring_look_forward(scene: Scene) -> None:
+    """The timer of the only call that waits is due now."""
+    key: Any = next(scene.queue.scan_iter("rs:*:timers"))
+    members: list[Any] = scene.queue.zrange(key, 0, -1)
+    (wait,) = (member for member in members if member.startswith(b"call_wait"))
+    scene.queue.zadd(key, {wait: 1})
 
 
 async def test_a_call_that_no_worker_serves_is_answered_when_the_patience_is_over(
     scene: Scene,
 ) -> None:
     asked = await scene.ask("elsewhere")
-
-    async def look() -> bool:
-        await timers.fire_due(scene.store, patience_ms=10_000)
-        return (await asked.now()).is_settled
-
-    await until(look, within_s=20)
+    for patience_ms, is_over in ((60_000, False), (0, True)):
+        bring_look_forward(scene)
+        assert await timers.fire_due(scene.store, patience_ms) == 1
+        assert (await asked.now()).is_settled is is_over
     assert (await asked.output())["error"]["type"] == "no_worker"
     assert scene.queue.llen("rq:queue:others") == 1
     await scene.deliver()

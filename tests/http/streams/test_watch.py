@@ -91,6 +91,14 @@ def test_why_a_run_failed_is_said() -> None:
     ]
 
 
+def test_the_numbers_of_a_limit_are_said() -> None:
+    details = '{"reason": "max_prompt_tokens", "message": "It may use 300 and has used 301."}'
+    told = Story().tell("thread.run.incomplete", "5-0", f'{{"incomplete_details": {details}}}')
+    assert list(told) == [
+        "   +0.000 s  run     incomplete: max_prompt_tokens: It may use 300 and has used 301.\n"
+    ]
+
+
 def test_a_refusal_is_told_like_words() -> None:
     delta = '{"delta": {"content": [{"index": 0, "type": "refusal", "refusal": "No."}]}}'
     assert list(Story().tell("thread.message.delta", "5-0", delta)) == [
