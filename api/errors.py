@@ -56,6 +56,13 @@ def _hidden(_: e.RunstateError) -> str:
     return OUR_FAULT_TEXT
 
 
+def _takes_no_outputs(error: Any) -> str:
+    text = f'Runs in status "{error.status}" do not accept tool outputs.'
+    if error.status == "requires_action":  # and yet not of the client's outputs
+        text += " This one waits for 'tool_approvals'."
+    return text
+
+
 TABLE: Final[dict[type[e.RunstateError], Wire]] = {
     e.InvalidValue: Wire(400, str),
     e.OversizedValue: Wire(
@@ -85,9 +92,7 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
         ),
         code="too_many_waiting",
     ),
-    e.NotAcceptingOutputs: Wire(
-        400, lambda x: f'Runs in status "{x.status}" do not accept tool outputs.'
-    ),
+    e.NotAcceptingOutputs: Wire(400, _takes_no_outputs),
     e.CannotCancel: Wire(400, lambda x: f"Cannot cancel run with status '{x.status}'."),
     e.CannotReplay: Wire(400, str),
     e.CallNotOpen: Wire(400, str),

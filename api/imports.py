@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from api.requests import AssistantFields, Attachment, ImageFilePart, ImageUrlPart, ModifyThread
-from orchestrator.fields import Body, Metadata, Text
+from orchestrator.fields import Body, Metadata, ModelName, Text
 from orchestrator.records import Assistant, Message, MessageStatus, Thread
 
 Id = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]+$", max_length=64)]
@@ -23,7 +23,7 @@ class ImportedAssistant(AssistantFields):
     object: Literal["assistant"]
     id: Id
     created_at: Seconds
-    model: str
+    model: ModelName
 
     def record(self) -> Assistant:
         """The same as it is stored."""

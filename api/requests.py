@@ -10,6 +10,7 @@ from orchestrator.fields import (
     Body,
     Effort,
     Metadata,
+    ModelName,
     ResponseFormat,
     Temperature,
     Text,
@@ -33,13 +34,13 @@ class AssistantFields(AssistantValues):
 class CreateAssistant(AssistantFields):
     """POST /assistants."""
 
-    model: str
+    model: ModelName
 
 
 class ModifyAssistant(AssistantFields):
     """POST /assistants/{id}: an absent field stays, ``null`` brings the default back."""
 
-    model: str = ""
+    model: ModelName = ""
 
 
 # -- threads and messages --------------------------------------------------------------------------
@@ -150,7 +151,7 @@ class RunFields(Body):
     """What the two ways to create a run have in common; absent fields come from the assistant."""
 
     assistant_id: str
-    model: str | None = None
+    model: ModelName | None = None
     reasoning_effort: Effort | None = None
     instructions: Text | None = None
     tools: Annotated[list[Tool], Field(max_length=20)] | None = None
@@ -179,7 +180,7 @@ class CreateRun(RunFields):
 class ReplayRun(Body):
     """POST …/replay: what is to be another than in the recorded run."""
 
-    model: str | None = None
+    model: ModelName | None = None
     instructions: Text | None = None
     tools: Annotated[list[Tool], Field(max_length=20)] | None = None
     metadata: Metadata | None = None

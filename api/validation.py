@@ -111,6 +111,14 @@ def _long_string(path: str, error: Details) -> tuple[str, str]:
     return "string_above_max_length", f"Invalid '{path}': string too long. {problem}"
 
 
+def _empty_string(path: str, error: Details) -> tuple[str, str]:
+    limit = error["ctx"]["min_length"]
+    return "empty_string", (
+        f"Invalid '{path}': empty string. Expected a string with minimum length {limit}, but got"
+        " an empty string instead."
+    )
+
+
 def _long_collection(path: str, error: Details) -> tuple[str, str]:
     limit, actual = error["ctx"]["max_length"], len(error["input"])
     if isinstance(error["input"], dict):
@@ -183,6 +191,7 @@ _RULES: Final[dict[str, Rule]] = _WRONG_TYPES | {
     "missing": _missing,
     "extra_forbidden": _unknown,
     "string_too_long": _long_string,
+    "string_too_short": _empty_string,
     "too_long": _long_collection,
     "too_short": _short_array,
     "less_than_equal": _above,

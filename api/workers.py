@@ -116,7 +116,7 @@ async def announce(body: Announcement, key: KeyDep, ledger: LedgerDep, store: St
         raise InvalidValue("The tools of a worker are all on its queue.", "queue")
     await _check_name(store, key, body.worker)
     about = {"queue": body.queue, "host": body.host, "pid": body.pid, "key": _mark(key)}
-    presence = Presence("worker", body.worker, 0, about)
+    presence = Presence("worker", body.worker, about)
     await ledger.announce(presence, body.ttl_ms, body.tools, body.tools_ttl_s)
     return answer({})
 

@@ -31,6 +31,7 @@ Metadata = Annotated[
     Field(max_length=16),
 ]
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
+ModelName = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[float, Field(ge=0.0, le=2.0)]
 TopP = Annotated[float, Field(ge=0.0, le=1.0)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

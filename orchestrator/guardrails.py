@@ -45,21 +45,17 @@ Verdict = Rewrite | Stop | None
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """One rule. ``function`` is plain (it gets a thread) or async (it shares the engine's loop);
-    ``tools``: only at calls of these; ``models``: only at what those say whose names match one of
-    these patterns; empty: of all.
+    """One rule. ``name``: for logs and texts; ``function`` is plain (it gets a thread) or async (it
+    shares the engine's loop); ``tools``: only at calls of these; ``models``: only at what those say
+    whose names match one of these patterns; empty: of all.
     """
 
+    name: str
     on: GuardPoint
     function: Callable[..., Verdict | Awaitable[Verdict]]
     timeout_s: float = 2.0
     tools: frozenset[str] = frozenset()
     models: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What it is called in logs and texts."""
-        return getattr(self.function, "__name__", type(self.function).__name__)
 
     def is_about(self, tool: str | None) -> bool:
         """Whether it looks at this tool."""

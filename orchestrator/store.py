@@ -129,11 +129,10 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A process that is alive: an engine or a worker. ``seen_ms`` is its last heartbeat."""
+    """A process that is alive: an engine or a worker."""
 
     kind: Literal["engine", "worker"]
     id: str
-    seen_ms: int
     info: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -373,7 +372,7 @@ class Store(Protocol):
         ...
 
     async def beat(self, presence: Presence, ttl_ms: int) -> None:
-        """Say that a process is alive (``seen_ms`` is set by the store)."""
+        """Say that a process is alive."""
         ...
 
     async def leave(self, kind: Literal["engine", "worker"], process_id: str) -> None:

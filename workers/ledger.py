@@ -67,7 +67,7 @@ class Ledger:
         self._bench = bench
         self._specs = [tool.spec for tool in bench.tools.values()]
         info = {"queue": queue, "host": socket.gethostname(), "pid": str(os.getpid())}
-        self._presence = Presence("worker", bench.worker, 0, info)
+        self._presence = Presence("worker", bench.worker, info)
         self._runner = asyncio.Runner()
         self._calls: WorkerLedger | None = None
         self._announce_at = 0.0

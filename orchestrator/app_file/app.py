@@ -28,6 +28,7 @@ class App:
         """The rules, in the order of the file."""
         for entry in self.file.guardrails:
             yield Guardrail(
+                name=entry.function,
                 on=GuardPoint(entry.on),
                 function=self.code.function(entry.function),
                 timeout_s=entry.timeout_s,

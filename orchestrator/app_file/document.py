@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from orchestrator.app_file.code import Code
-from orchestrator.fields import AssistantValues, Body
+from orchestrator.fields import AssistantValues, Body, ModelName
 from orchestrator.records import GuardPoint, Json, Price
 from orchestrator.server_tools import ServerToolType
 from orchestrator.settings import Routes, Settings
@@ -129,7 +129,7 @@ class AssistantEntry(AssistantValues):
     """An assistant, which is known by its name. ``tools`` are names."""
 
     name: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_new_assistant)]
-    model: Annotated[str, Field(min_length=1)]
+    model: ModelName
     tools: Annotated[list[ToolName], Field(max_length=128), AfterValidator(_each_once)] = Field(
         default_factory=list
     )

@@ -165,7 +165,7 @@ class Engine:
 
     async def _beat(self) -> None:
         info = {"host": self._host, "turns": str(len(self._turns))}
-        presence = Presence("engine", self.name, 0, info)
+        presence = Presence("engine", self.name, info)
         await self._store.beat(presence, round(ABSENT_AFTER_S * 1000))
 
     # -- one turn ---------------------------------------------------------------------------------

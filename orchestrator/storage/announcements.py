@@ -22,11 +22,8 @@ class Announcements(Access):
 
     async def beat(self, presence: Presence, ttl_ms: int) -> None:
         """Say that a process is alive. Two round trips (the first for the clock)."""
-        now_ms = await self.now_ms()
-        seen = Presence(presence.kind, presence.id, now_ms, presence.info)
-        await self._announce(
-            presence.kind, {presence.id: _PRESENCE.dump_json(seen)}, now_ms, ttl_ms
-        )
+        documents = {presence.id: _PRESENCE.dump_json(presence)}
+        await self._announce(presence.kind, documents, await self.now_ms(), ttl_ms)
 
     async def leave(self, kind: Literal["engine", "worker"], process_id: str) -> None:
         """Say that a process ends. One round trip."""

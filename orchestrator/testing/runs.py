@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,7 +82,8 @@ class Runs:
         _check_names(faults, tools)
         name = self._write_script(turns)
         settings = self.store.settings(self._folder, run_ttl_s)
-        guards = Guards(tuple(found.guardrails()))
+        # The script stands for every model: rules for some of them would never look.
+        guards = Guards([replace(rail, models=()) for rail in found.guardrails()])
         cast = Cast(settings, tools, faults, within_s, guards)
         async with self._at_work(cast) as (store, dispatcher):
             names = [tool.spec.name for tool in tools]
@@ -106,16 +107,18 @@ class Runs:
 
     async def approve(self, played: Played, arguments: str | None = None) -> Played:
         """The run when somebody has agreed to all calls that wait for it; ``arguments`` (JSON) take
-        the place of the model's.
+        the place of the model's. Raises ``ValueError`` if none waits.
         """
         return await self._answer(played, is_approved=True, arguments=arguments)
 
     async def reject(self, played: Played, reason: str | None = None) -> Played:
-        """The run when somebody has rejected all calls that wait to be approved."""
+        """The run when somebody has rejected all calls that wait to be approved, as ``approve``."""
         return await self._answer(played, is_approved=False, reason=reason)
 
     async def _answer(self, played: Played, **answer: Any) -> Played:
         waiting = [call for call in played.calls if call.state is CallState.AWAITING_APPROVAL]
+        if not waiting:
+            raise ValueError(f"No call of this run waits to be approved: it is {played.status}.")
         answers = tuple(Approval(call.record.id, **answer) for call in waiting)
         async with self._at_work(self._casts[played.ref]) as (store, dispatcher):
             await change_run(store, played.ref, AnswerApprovals(answers))

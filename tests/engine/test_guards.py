@@ -35,7 +35,7 @@ ASKS = {
 
 
 def guards(on: GuardPoint, function: Callable[..., Any], **options: Any) -> Guards:
-    return Guards([Guardrail(on, function, **options)])
+    return Guards([Guardrail(function.__name__, on, function, **options)])
 
 
 def no_ann(text: str, tool: str = "") -> Rewrite:
@@ -147,9 +147,9 @@ async def test_rules_look_in_the_order_of_the_file_and_see_what_those_before_mad
     store: Store, engines: EngineRoom
 ) -> None:
     rules = [
-        Guardrail(GuardPoint.INPUT, no_ann),
-        Guardrail(GuardPoint.INPUT, lambda text: Rewrite(text.replace("(a name)", "Bob"))),
-        Guardrail(GuardPoint.INPUT, no_bob),
+        Guardrail("no_ann", GuardPoint.INPUT, no_ann),
+        Guardrail("bob", GuardPoint.INPUT, lambda text: Rewrite(text.replace("(a name)", "Bob"))),
+        Guardrail("no_bob", GuardPoint.INPUT, no_bob),
     ]
     engines.start("e1", guards=Guards(rules))
     ref = await start_run(store, echo("I am Ann."))
@@ -478,7 +478,7 @@ async def test_a_cancelled_run_does_not_wait_for_its_guardrail(
 async def play(store: Store, engines: EngineRoom, fail_at: int, *, after: bool) -> int:
     """A run with a rule of each kind and a fault; returns how many calls the engine made."""
     failing = FailingStore(store, fail_at, after=after)
-    rules = Guards([Guardrail(point, no_ann) for point in GuardPoint])
+    rules = Guards([Guardrail("no_ann", point, no_ann) for point in GuardPoint])
     name = f"e{fail_at}"
     engines.start(name, failing, guards=rules)
     ref = await start_run(store, run_command(ASKS, tools=["a"]))

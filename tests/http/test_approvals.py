@@ -93,6 +93,18 @@ async def test_calls_are_approved_and_rejected_where_outputs_are_submitted(
     assert again.status_code == 400
 
 
+async def test_outputs_for_an_approval_are_refused_with_what_is_waited_for_instead(
+    http: httpx2.AsyncClient, driver: Driver, run: Run
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure"), to_approve=("measure",))
+    answer = await submit(http, run, tool_outputs=[{"tool_call_id": call_id, "output": "3 m"}])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        'Runs in status "requires_action" do not accept tool outputs. This one waits for'
+        " 'tool_approvals'."
+    )
+
+
 async def test_a_repeated_approval_counts_once(
     http: httpx2.AsyncClient, driver: Driver, run: Run
 ) -> None:

@@ -25,7 +25,7 @@ def no_ann(text: str, tool: str = "") -> Rewrite:
 
 
 def guards(**rules: Any) -> Guards:
-    return Guards([Guardrail(GuardPoint(on), rule) for on, rule in rules.items()])
+    return Guards([Guardrail(rule.__name__, GuardPoint(on), rule) for on, rule in rules.items()])
 
 
 async def test_a_refused_message_is_a_completed_run_with_a_refusal_part(

@@ -80,8 +80,8 @@ async def test_queues_are_measured_and_those_without_a_worker_are_named(
     figures = await scrape(http)
     assert figures["queue_depth", "tools"] == figures["unserved_calls", "tools"] == 2
     assert 0 <= figures["queue_oldest_seconds", "tools"] < 60
-    await store.beat(Presence("worker", "w", 0, {"queue": "tools"}), 60_000)
-    await store.beat(Presence("engine", "e", 0, {"turns": "7"}), 60_000)
+    await store.beat(Presence("worker", "w", {"queue": "tools"}), 60_000)
+    await store.beat(Presence("engine", "e", {"turns": "7"}), 60_000)
     figures = await scrape(http)
     assert ("unserved_calls", "tools") not in figures
     assert (figures["workers", "tools"], figures["engines",], figures["turns_in_progress",]) == (
@@ -97,7 +97,7 @@ async def test_the_documents_tell_of_every_metric_and_of_no_other(
     http: httpx2.AsyncClient, store: Store, driver: Driver, run: Run
 ) -> None:
     await driver.answers(run, "Done")
-    await store.beat(Presence("worker", "w", 0, {"queue": "tools"}), 60_000)
+    await store.beat(Presence("worker", "w", {"queue": "tools"}), 60_000)
     told = {f"runstate_{name}" for name, *_ in await scrape(http)}
     text = (ROOT / "docs" / "production.md").read_text()
     known = set(re.findall(r"\brunstate_[a-z_]+", text))
@@ -113,7 +113,7 @@ async def test_a_scrape_costs_the_same_however_much_there_is(
     await scrape(http)
     little = counting.calls
     for number in range(10):
-        await store.beat(Presence("worker", f"w{number}", 0, {"queue": "tools"}), 60_000)
+        await store.beat(Presence("worker", f"w{number}", {"queue": "tools"}), 60_000)
         await put_run(store)
     counting.calls = 0
     await scrape(http)

@@ -18,7 +18,7 @@ async def test_ready_means_a_store_and_an_engine(http: httpx2.AsyncClient, store
         503,
         {"status": "not_ready", "missing": ["engine"]},
     )
-    await store.beat(Presence(kind="engine", id="engine-1", seen_ms=0), 60_000)
+    await store.beat(Presence(kind="engine", id="engine-1"), 60_000)
     ready = await http.get("/readyz")
     assert (ready.status_code, ready.json()) == (200, {"status": "ready", "missing": []})
     await store.leave("engine", "engine-1")
@@ -127,6 +127,6 @@ async def test_calls_that_no_live_worker_serves_are_said_to_wait(
         return [(await http.get(path)).json()["unserved"] for path in paths]
 
     assert await unserved() == [["tools"], ["tools"]]
-    await store.beat(Presence("worker", "w", 0, {"queue": "tools"}), 60_000)
+    await store.beat(Presence("worker", "w", {"queue": "tools"}), 60_000)
     assert await unserved() == [[], []]
     await store.leave("worker", "w")

@@ -240,8 +240,8 @@ async def test_queues_without_a_worker_and_tools_that_nobody_serves_are_pointed_
     assert "Calls wait on the queue tools , and no live worker serves it." in words
     assert "No engine is alive" in words
     assert "measure tools no live worker process 60.0 s none" in words
-    await store.beat(Presence("worker", "w", 0, {"queue": "tools"}), 60_000)
-    await store.beat(Presence("engine", "e7", 0, {"turns": "2", "host": "vm"}), 60_000)
+    await store.beat(Presence("worker", "w", {"queue": "tools"}), 60_000)
+    await store.beat(Presence("engine", "e7", {"turns": "2", "host": "vm"}), 60_000)
     words = await read(http, "/queues")
     assert "no live worker" not in words
     assert "e7 vm 2" in words

@@ -132,6 +132,15 @@ def too_long(limit: int, actual: int) -> str:
             "name",
             f"Invalid 'name': {too_long(256, 257)}",
         ),
+        (
+            {"model": ""},
+            "empty_string",
+            "model",
+            (
+                "Invalid 'model': empty string. Expected a string with minimum length 1, but got an"
+                " empty string instead."
+            ),
+        ),
     ],
 )
 async def test_a_wrong_field_of_an_assistant_is_named(
@@ -180,6 +189,7 @@ async def test_a_wrong_field_of_a_message_is_named(
     [
         ({}, "missing_required_parameter", "assistant_id"),
         ({"assistant_id": 1}, "invalid_type", "assistant_id"),
+        ({"assistant_id": "a", "model": ""}, "empty_string", "model"),
         (
             {"assistant_id": "a", "max_prompt_tokens": 255},
             "integer_below_min_value",

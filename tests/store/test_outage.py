@@ -139,7 +139,7 @@ async def test_deleting_works_in_a_full_store_and_makes_room(store: ValkeyStore)
     used = await store._client.info("memory")
     await store._client.config_set("maxmemory", used["used_memory"] // 2)
     with pytest.raises(StoreUnavailable):
-        await store.beat(Presence("engine", "e1", 0), 1000)
+        await store.beat(Presence("engine", "e1"), 1000)
     await delete_thread(store, ref.thread_id)
     await shell.delete_thread(store, other.id, Attempt("name", 60_000))
     await store._client.config_set("maxmemory", 0)

@@ -76,6 +76,13 @@ async def test_a_rejected_call_is_not_made_and_the_model_is_told_why(runs: Runs)
     assert "too much" in played.answers[0]
 
 
+async def test_an_answer_that_no_call_waits_for_is_a_mistake_of_the_test(runs: Runs) -> None:
+    played = await runs.approve(await runs.play(ASKS, [pay]))
+    for answer in (runs.approve, runs.reject):
+        with pytest.raises(ValueError, match=r"No call of this run waits.* it is completed"):
+            await answer(played)
+
+
 @ON_BOTH
 async def test_the_scripts_of_the_store_read_the_same_clock(runstate_store: TestStore) -> None:
     store = await runstate_store.open()

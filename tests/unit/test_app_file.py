@@ -135,8 +135,9 @@ def test_a_switched_off_function_is_hidden(folder: Path) -> None:
 
 def test_guardrails_are_functions_in_the_order_of_the_file(folder: Path) -> None:
     first, second, third = load_app(app_file(folder, WHOLE)).guardrails()
-    assert (first.on, first.name, first.timeout_s) == (GuardPoint.INPUT, "shout", 2.0)
-    assert (second.on, second.name, second.timeout_s) == (GuardPoint.TOOL_OUTPUT, "mend", 0.5)
+    assert (first.on, first.timeout_s) == (GuardPoint.INPUT, 2.0)
+    assert (second.on, second.timeout_s) == (GuardPoint.TOOL_OUTPUT, 0.5)
+    assert (first.name, second.name) == ("./shop.py:shout", "./shop.py:mend")
     assert second.tools == {"ping"}
     assert [third.is_for(model) for model in ("gpt-5", "claude-5")] == [True, False]
 

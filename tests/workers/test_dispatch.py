@@ -80,7 +80,7 @@ async def test_a_worker_is_told_to_stop_a_call_that_is_sent_again_at_once(scene:
 
 async def test_a_queue_that_no_worker_listens_to_is_noticed_at_dispatch(scene: Scene) -> None:
     deadline_ms = await scene.store.now_ms() + 60_000
-    await scene.store.beat(Presence("worker", "w1", 0, {"queue": "a"}), 60_000)
+    await scene.store.beat(Presence("worker", "w1", {"queue": "a"}), 60_000)
     sends = [parcel(SendCall("call_1", "a", deadline_ms)), parcel(SendCall("call_2", "b", 2**53))]
     with capture_logs() as logs:
         await scene.dispatcher.deliver(sends)

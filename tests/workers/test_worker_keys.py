@@ -49,7 +49,7 @@ async def narrow(address: str) -> AsyncIterator[RemoteLedger]:
 
 
 def presence(name: str = "worker_1", queue: str = "tools") -> Presence:
-    return Presence("worker", name, 0, {"queue": queue, "host": "far-away", "pid": "7"})
+    return Presence("worker", name, {"queue": queue, "host": "far-away", "pid": "7"})
 
 
 async def test_a_claim_alone_gives_the_arguments(scene: Scene, narrow: RemoteLedger) -> None:
