@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 from api.answers import answer
 from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
-from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
+from api.ownership import StoreDep
 from api.requests import AssistantFields, CreateAssistant, ModifyAssistant
 from api.shapes import AssistantObject, DeletedObject, assistant_object, deleted_object
 from orchestrator.ids import mint

@@ -4,17 +4,14 @@ import hmac
 import ipaddress
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
 from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from api.connection import SettingsDep
 from api.errors import problem
-from orchestrator.records import DEFAULT_TENANT
 from orchestrator.settings import ApiKey, WorkerKey
 
 GUARDED: Final = ("/v1/", "/ops/", "/metrics")
@@ -55,7 +52,7 @@ def refusal(
         return None if _names_loopback(headers) else problem(403, _STRANGE_NAME)
     is_page = path.startswith(PAGES)
     challenge = _PAGES_CHALLENGE if is_page else _CHALLENGE
-    given = token_of(headers) or (_password_of(headers) if is_page else "")
+    given = key_given(path, headers)
     if not given:
         text = "You didn't provide an API key. Send the header 'Authorization: Bearer YOUR_KEY'."
         if is_page:
@@ -82,20 +79,15 @@ def token_of(headers: Headers) -> str:
     return _credentials(headers, "bearer")
 
 
+def key_given(path: str, headers: Headers) -> str:
+    """The key that was sent, as a Bearer key or, to a page, as a password."""
+    return token_of(headers) or (_password_of(headers) if path.startswith(PAGES) else "")
+
+
 def is_same(given: str, key: SecretStr) -> bool:
     """Whether this is the key that was sent; the time taken tells nothing."""
     sent = given.encode("latin-1")  # as the headers were decoded
     return hmac.compare_digest(sent, key.get_secret_value().encode())
-
-
-async def _tenant_of(request: Request, settings: SettingsDep) -> str:
-    given = token_of(request.headers)
-    tenants = [key.tenant for key in settings.api_keys if is_same(given, key.secret)]
-    return tenants[0] if tenants else DEFAULT_TENANT
-
-
-TenantDep = Annotated[str, Depends(_tenant_of)]
-"""Whose usage the request is counted as."""
 
 
 def _password_of(headers: Headers) -> str:

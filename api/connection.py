@@ -71,15 +71,9 @@ class StoreConnection:
         self._is_open.set()
 
 
-async def _store_of(request: Request) -> Store:
-    connection: StoreConnection = request.app.state.connection
-    return connection.store
-
-
 async def _settings_of(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 
 
-StoreDep = Annotated[Store, Depends(_store_of)]
 SettingsDep = Annotated[Settings, Depends(_settings_of)]

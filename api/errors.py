@@ -73,6 +73,7 @@ TABLE: Final[dict[type[e.RunstateError], Wire]] = {
         ),
         code="string_above_max_length",
     ),
+    e.OperatorsOnly: Wire(403, str, code="operators_only"),
     e.OutputsMismatch: Wire(
         400,
         lambda x: f"Expected tool outputs for call_ids {_quoted(x.expected)}, got {_quoted(x.got)}",

@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query, Response
 from api.answers import answer
 from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
-from api.connection import SettingsDep, StoreDep
+from api.connection import SettingsDep
 from api.lists import ListObject, Paging, list_object
+from api.ownership import StoreDep
 from api.requests import AddMessage, CreateMessage, ModifyMetadata, TextPart
 from api.shapes import DeletedObject, MessageObject, deleted_object, message_object
 from orchestrator.commands import AddMessages, IfBusy, NewMessage

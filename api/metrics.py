@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from redis import RedisError
 
-from api.connection import StoreDep
+from api.ownership import FOR_OPERATORS, StoreDep
 from orchestrator.dispatch.queues import QueueLength, queue_lengths
 from orchestrator.states import FINAL, RunStatus
 from orchestrator.store import Census, Presence, UsageLine
@@ -83,7 +83,7 @@ class Scrape(Collector):
         yield _by("queue", "unserved_calls", "Calls on a queue without a live worker.", unserved)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, dependencies=[FOR_OPERATORS])
 async def report_metrics(request: Request, store: StoreDep) -> Response:
     """Figures for Prometheus."""
     census, engines, workers, usage, queues = await asyncio.gather(

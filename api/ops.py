@@ -9,8 +9,8 @@ from redis import Redis, RedisError
 from typing_extensions import TypedDict
 
 from api.answers import answer
-from api.connection import StoreDep
 from api.explained import explained
+from api.ownership import FOR_OPERATORS, StoreDep
 from api.run_lines import RunLines, find_runs
 from api.shapes import RunObject, StepObject, run_object
 from api.steps import step_objects
@@ -84,7 +84,7 @@ class Queues(TypedDict):
     unserved: list[str]
 
 
-@router.get("/queues", response_model=Queues)
+@router.get("/queues", response_model=Queues, dependencies=[FOR_OPERATORS])
 async def report_queues(request: Request, store: StoreDep) -> Response:
     """Every queue with its workers, as RQ knows them."""
     return answer(await queues_of(request, store))

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Response
 
 from api.attempts import AttemptDep
-from api.auth import TenantDep
 from api.bodies import StrictRoute
-from api.connection import SettingsDep, StoreDep
+from api.connection import SettingsDep
+from api.ownership import StoreDep
 from api.requests import ReplayRun
 from api.runs import answer_run, refuse_foreign_tools, run_after
 from api.shapes import RunObject
@@ -29,7 +29,6 @@ async def replay_run(  # noqa: PLR0913, PLR0917
     body: ReplayRun,
     store: StoreDep,
     settings: SettingsDep,
-    tenant: TenantDep,
     attempt: AttemptDep,
 ) -> Response:
     """Run a copy of the thread as it was before the run. No worker takes part: all calls are the
@@ -41,7 +40,7 @@ async def replay_run(  # noqa: PLR0913, PLR0917
     thread = Thread(id=mint("thread"), created_ms=0, metadata={"replay_of": run_id})
     command = CreateRun(
         run_id=mint("run"),
-        spec=_spec(view.spec, body, settings).but(tenant=tenant),
+        spec=_spec(view.spec, body, settings),
         ttl_ms=round(settings.run_ttl_s * 1000),
         metadata=body.metadata or {},
         past=tuple(_copies(before)),

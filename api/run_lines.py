@@ -56,7 +56,11 @@ async def find_runs(
     thread_id: str | None = None,
     after: str | None = None,
 ) -> RunLines:
-    """The newest runs that have the status and are of the thread, at most ``limit``."""
+    """The newest runs that have the status and are of the thread, at most ``limit``. Raises
+    ``NotFound`` for the thread.
+    """
+    if thread_id:
+        await store.load(thread_id)
     found: list[RunLine] = []
     looked_at = 0
     while True:

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request, Response
 
 from api.answers import answer
 from api.attempts import AttemptDep, NamedAttemptDep
-from api.auth import TenantDep
 from api.bodies import StrictRoute
-from api.connection import SettingsDep, StoreDep
+from api.connection import SettingsDep
 from api.doorbell import DoorbellDep
 from api.holding import held_view, hold_of
 from api.lists import ListObject, PagingQuery, list_object
 from api.messages import new_messages
+from api.ownership import StoreDep
 from api.requests import (
     MAX_OUTPUT_BYTES,
     CreateRun,
@@ -62,17 +62,16 @@ router = APIRouter(prefix="/threads", tags=["runs"], route_class=StrictRoute)
 
 
 @router.post("/runs", response_model=RunObject, responses=MAY_STREAM)
-async def create_thread_and_run(  # noqa: PLR0913, PLR0917
+async def create_thread_and_run(
     body: CreateThreadAndRun,
     store: StoreDep,
     settings: SettingsDep,
-    tenant: TenantDep,
     readers: ReadersDep,
     attempt: AttemptDep,
 ) -> Response:
     """Create a thread and run it."""
     thread = body.thread or CreateThread()
-    command = await _creation(store, settings, tenant, body, messages=thread.messages)
+    command = await _creation(store, settings, body, messages=thread.messages)
     change = create_thread(store, new_thread(thread), command, attempt)
     made = await run_after(store, change, command.run_id)
     if body.stream:
@@ -88,7 +87,6 @@ async def create_run(  # noqa: PLR0913, PLR0917
     body: CreateRun,
     store: StoreDep,
     settings: SettingsDep,
-    tenant: TenantDep,
     readers: ReadersDep,
     attempt: AttemptDep,
 ) -> Response:
@@ -96,7 +94,7 @@ async def create_run(  # noqa: PLR0913, PLR0917
     run is refused and nothing is added to the thread.
     """
     command = await _creation(
-        store, settings, tenant, body, body.additional_messages, body.additional_instructions
+        store, settings, body, body.additional_messages, body.additional_instructions
     )
     command = replace(
         command,
@@ -214,17 +212,16 @@ async def on_time(store: Store, view: RunView) -> RunView:
     return await view_run(store, RunRef(view.run.thread_id, view.run.id))
 
 
-async def _creation(  # noqa: PLR0913, PLR0917
+async def _creation(
     store: Store,
     settings: Settings,
-    tenant: str,
     body: RunFields,
     messages: list[Any] | None,
     additional_instructions: str | None = None,
 ) -> commands.CreateRun:
     """The command that creates the run. Raises ``NotFound`` for the assistant."""
     assistant = await store.get_assistant(body.assistant_id)
-    spec = _spec(assistant, body, additional_instructions, settings).but(tenant=tenant)
+    spec = _spec(assistant, body, additional_instructions, settings)
     refuse_foreign_tools(spec, settings)
     return commands.CreateRun(
         run_id=mint("run"),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Response
 
 from api.answers import answer
-from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object, page_of
+from api.ownership import StoreDep
 from api.shapes import StepObject, answered_seqs, step_object
 from orchestrator.errors import NotFound
 from orchestrator.records import Step

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Response
 from api.answers import answer
 from api.attempts import AttemptDep, NamedAttemptDep
 from api.bodies import StrictRoute
-from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object
 from api.messages import new_messages
+from api.ownership import StoreDep
 from api.requests import CreateThread, ModifyThread
 from api.shapes import DeletedObject, ThreadObject, deleted_object, thread_object
 from orchestrator import shell

@@ -11,8 +11,8 @@ from pydantic_core import to_json
 from api.answers import answer
 from api.attempts import AttemptDep
 from api.bodies import StrictRoute
-from api.connection import StoreDep
 from api.lists import ListObject, PagingQuery, list_object, page_of
+from api.ownership import StoreDep
 from orchestrator import arguments
 from orchestrator.commands import AnswerApprovals, Approval, Command, RequeueCall, ResolveCall
 from orchestrator.decide.calls import error_text

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from api.answers import answer
-from api.connection import StoreDep
+from api.ownership import StoreDep
 from orchestrator.errors import NotFound
 from orchestrator.llm.sent import request_body, weights
 from orchestrator.records import Json, Price

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from typing_extensions import TypedDict
 
 from api.answers import answer
-from api.connection import StoreDep
+from api.ownership import StoreDep
 from orchestrator.days import day_of, days_between
 from orchestrator.errors import InvalidValue
 from orchestrator.records import Tally

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from api.answers import answer
 from api.auth import is_same, token_of
 from api.bodies import StrictRoute
-from api.connection import SettingsDep, StoreDep
+from api.connection import SettingsDep
+from api.ownership import StoreDep
 from orchestrator.commands import ClaimCall
 from orchestrator.errors import InvalidValue, NotFound
 from orchestrator.fields import Body

@@ -46,6 +46,9 @@ Url = Annotated[
     str,
     typer.Option(help="The server to ask.", envvar=["RUNSTATE_BASE_URL", "OPENAI_BASE_URL"]),
 ]
+Tenant = Annotated[
+    str | None, typer.Option(help="Whose they are, by the name of its keys; for the operator.")
+]
 
 
 def main() -> None:
@@ -397,22 +400,23 @@ def eval_(  # noqa: PLR0913
 def import_(
     file: Annotated[Path, typer.Argument(help="JSON or JSON Lines.", exists=True, dir_okay=False)],
     *,
+    tenant: Tenant = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Take assistants, threads and messages of another server, with their ids and times."""
     from cli.client import Client, key_from_environment
     from cli.migration import import_file
 
-    _run(import_file(Client(url, key_from_environment()), file))
+    _run(import_file(Client(url, key_from_environment()), file, tenant))
 
 
 @app.command()
-def export(*, url: Url = DEFAULT_URL) -> None:
+def export(*, tenant: Tenant = None, url: Url = DEFAULT_URL) -> None:
     """Print all assistants, threads and messages as JSON Lines."""
     from cli.client import Client, key_from_environment
     from cli.migration import export_lines
 
-    _run(export_lines(Client(url, key_from_environment())))
+    _run(export_lines(Client(url, key_from_environment()), tenant))
 
 
 def _act(url: str, run_id: str, call_id: str, verb: str, body: dict[str, Any]) -> None:

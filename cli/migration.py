@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from cli.client import Client
 from cli.failure import Failure, Refusal
@@ -19,13 +20,13 @@ ORDER: Final = ("assistant", "thread", "thread.message")
 Json = dict[str, Any]
 
 
-async def import_file(client: Client, file: Path) -> None:
+async def import_file(client: Client, file: Path, tenant: str | None = None) -> None:
     """Imports what the file holds; prints what was left out and why, then the counts."""
     objects = sorted_for_import(read_objects(file))
     counts: Counter[str] = Counter()
     async with client:
         for one in objects:
-            outcome, reason = await _import(client, one)
+            outcome, reason = await _import(client, one, tenant)
             counts[outcome] += 1
             if reason:
                 print(f"skipped  {_name(one)}: {one_line(reason, 300)}")
@@ -35,10 +36,10 @@ async def import_file(client: Client, file: Path) -> None:
         raise Failure(f"{skipped} of {len(objects)} objects were not imported; see above.")
 
 
-async def export_lines(client: Client) -> None:
-    """Prints everything, one JSON object a line."""
+async def export_lines(client: Client, tenant: str | None = None) -> None:
+    """Prints everything that is there, or what is a tenant's, one JSON object a line."""
     async with client:
-        async for line in client.lines("/ops/export"):
+        async for line in client.lines(_path("export", tenant)):
             print(line)
 
 
@@ -57,9 +58,14 @@ def sorted_for_import(objects: list[Json]) -> list[Json]:
     return sorted(objects, key=lambda one: (_rank(one), _created_at(one)))
 
 
-async def _import(client: Client, one: Json) -> tuple[str, str | None]:
+def _path(verb: str, tenant: str | None) -> str:
+    query = "" if tenant is None else f"?{urlencode({'tenant': tenant})}"
+    return f"/ops/{verb}{query}"
+
+
+async def _import(client: Client, one: Json, tenant: str | None) -> tuple[str, str | None]:
     try:
-        answer = await client.post("/ops/import", one)
+        answer = await client.post(_path("import", tenant), one)
     except Refusal as refusal:
         return "refused", str(refusal)
     if answer["outcome"] == "different":

@@ -1,6 +1,7 @@
 """All of Runstate on one machine: store, api, engine and workers, for ``dev`` and ``demo``."""
 
 import asyncio
+import secrets
 import socket
 import time
 from collections import Counter
@@ -57,7 +58,9 @@ class Stack:
         self.store_address = "the server of RUNSTATE_REDIS_URL"
         self.supervisor = Supervisor(self._write_processes, say)
         keys = settings.api_keys
-        self.key = keys[0].secret.get_secret_value() if keys else None
+        nameless = [key.secret.get_secret_value() for key in keys if key.tenant is None]
+        self._minted_key = secrets.token_urlsafe(24) if keys and not nameless else None
+        self.key = nameless[0] if nameless else self._minted_key
         self._settings = settings
         self.app = _app_of(options, settings)
         self._store = StoreKeeper(
@@ -94,6 +97,9 @@ class Stack:
     def _environment(self) -> dict[str, str]:
         options = self.options
         told = environment(RUNSTATE_PORT=str(options.port))
+        if self._minted_key is not None:
+            named = (f"{k.tenant}={k.secret.get_secret_value()}" for k in self._settings.api_keys)
+            told["RUNSTATE_API_KEYS"] = ",".join((*named, self._minted_key))
         if self.app is not None:
             told["RUNSTATE_APP_FILE"] = str(self.app.resolve())
         if options.is_isolated:

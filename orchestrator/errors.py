@@ -3,6 +3,7 @@
 RunstateError
 ├── BadRequest                   your request is wrong: change it, sending it again will not help
 │   ├── InvalidValue             a field of the request; ``param`` names it
+│   ├── OperatorsOnly            the key has a name, and so opens only what was made under it
 │   ├── OutputsMismatch          the submitted call ids are not the ones the run waits for
 │   └── OversizedValue           a field is larger than the limit
 ├── NotNow                       the request is right, the state does not allow it now
@@ -53,6 +54,15 @@ class InvalidValue(BadRequest):
         super().__init__(message)
         self.param = param
         self.wire_code = code or self.code
+
+
+class OperatorsOnly(BadRequest):
+    """What concerns all tenants. ``what`` begins the sentence."""
+
+    code = "operators_only"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is for the operator: it takes an API key without a name.")
 
 
 class OversizedValue(BadRequest):

@@ -9,7 +9,7 @@ import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,12 @@ from pydantic_settings import (
 )
 
 from orchestrator.commands import IfBusy
-from orchestrator.records import DEFAULT_TENANT, Price
+from orchestrator.records import Price
+
+YEAR_S: Final = 31_536_000
+"""No time is longer: what is meant to last for ever is a mistake, and overflows somewhere."""
+
+Seconds = Annotated[float, Field(le=YEAR_S)]
 
 
 class ModelRoute(BaseModel):
@@ -67,8 +72,14 @@ Routes = Annotated[tuple[ModelRoute, ...], BeforeValidator(_listed), Field(min_l
 """One route, or several: the following ones are asked when the one before has failed."""
 
 
-_NAMED_KEY = re.compile(r"([\w.-]{1,64})=(.*[^=].*)", re.ASCII)
-"""A tenant and its key. What only ends in ``=`` is a key in base64, without a name."""
+TENANT_NAME = "[A-Za-z0-9_.-]{1,64}"
+"""A regular expression."""
+
+_NAMED_KEY = re.compile(f"({TENANT_NAME})=(.*[^=].*)")
+_NAMELESS_KEY = re.compile("[^=]+|[^=]{22,}={1,2}")
+"""Base64 of 16 bytes or more may end in ``=``. What is shorter is a name without its key: a mistake
+must not become a key that opens everything.
+"""
 
 
 def _known_scheme(url: SecretStr) -> SecretStr:
@@ -83,12 +94,12 @@ LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidat
 
 
 class ApiKey(BaseModel):
-    """A key of clients, and the tenant whose usage is counted under it."""
+    """A key of clients, and the tenant it opens; ``None``: it is the operator's, and opens all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     secret: SecretStr
-    tenant: str = DEFAULT_TENANT
+    tenant: str | None = None
 
 
 class WorkerKey(BaseModel):
@@ -140,8 +151,9 @@ class Settings(BaseSettings):
     )
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = Field(
         (),
-        description="Keys of clients, with commas between, each with or without the name of its"
-        " tenant: `library=KEY`. Without any, only loopback is served.",
+        description="Keys of clients, with commas between. One with the name of a tenant, as in"
+        " `library=KEY`, opens what was made under that name; one without opens everything. Without"
+        " any, only loopback is served.",
     )
     worker_keys: Annotated[tuple[WorkerKey, ...], NoDecode] = Field(
         (),
@@ -280,6 +292,14 @@ class Settings(BaseSettings):
             return tuple(_named(part.strip()) for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("api_keys")
+    @classmethod
+    def _are_keys_of_one(cls, keys: tuple[ApiKey, ...]) -> tuple[ApiKey, ...]:
+        tenants = {key.secret.get_secret_value(): key.tenant for key in keys}
+        if any(tenants[key.secret.get_secret_value()] != key.tenant for key in keys):
+            raise ValueError("the same key is given twice, with two names or with and without one")
+        return keys
+
     @field_validator("worker_keys", mode="before")
     @classmethod
     def _split_worker_keys(cls, value: object) -> object:
@@ -341,5 +361,11 @@ class _AppFileSource(PydanticBaseSettingsSource):
 
 
 def _named(text: str) -> dict[str, str]:
-    named = _NAMED_KEY.fullmatch(text)
-    return {"tenant": named[1], "secret": named[2]} if named else {"secret": text}
+    if named := _NAMED_KEY.fullmatch(text):
+        return {"tenant": named[1], "secret": named[2].strip()}
+    if _NAMELESS_KEY.fullmatch(text):
+        return {"secret": text}
+    raise ValueError(
+        "a key with '=' is NAME=KEY, the name of 1 to 64 letters, digits, '.', '_' and '-', and"
+        " the key not empty"
+    )

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from orchestrator.commands import Command, DeleteThread, Expire
+from orchestrator.commands import Command, DeleteThread, Expire, ImportMessage
 from orchestrator.decide import decide
 from orchestrator.decisions import Decision
 from orchestrator.errors import NotFound, NotNow, StaleRevision
 from orchestrator.receipts import Attempt
-from orchestrator.records import Aggregate, Thread
-from orchestrator.repetition import ATTEMPTS, Tries, made_by, tries_of_new_thread
+from orchestrator.records import Aggregate, Message, Thread
+from orchestrator.repetition import ATTEMPTS, AlreadyDone, Tries, made_by, tries_of_new_thread
 from orchestrator.store import Loaded, RunRef, RunView, Store
 
 
@@ -46,6 +46,19 @@ async def create_thread(
         thread_id, tries = await tries_of_new_thread(store, attempt, thread.id, command)
         thread = thread.but(id=thread_id)
     return await _change(store, lambda: store.fresh(thread), command, tries)
+
+
+async def import_message(store: Store, message: Message) -> None:
+    """Append a message as it is. Raises ``AlreadyDone`` if the thread has one with its id."""
+
+    async def load() -> Loaded:
+        loaded = await store.load_active(message.thread_id)
+        with suppress(NotFound):
+            there = await store.get_message(message.thread_id, message.id)
+            raise AlreadyDone(there.id, there.thread_id)
+        return loaded
+
+    await _change(store, load, ImportMessage(message))
 
 
 async def delete_thread(store: Store, thread_id: str, attempt: Attempt | None = None) -> None:
@@ -100,6 +113,8 @@ async def _change(
             if decision.aggregate is not loaded.aggregate or loaded.thread_revision == 0:
                 await store.commit(loaded, decision)
         except StaleRevision:
+            if loaded.thread_revision == 0 and tries is None:
+                raise  # there is a thread with this id
             continue
         except NotNow:
             if tries:  # it may be another try of this request that came first

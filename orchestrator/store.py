@@ -159,6 +159,18 @@ class Census:
 class Store(Protocol):
     """See the module's docstring. "One round trip" counts a pipeline as one."""
 
+    # -- whose it is ------------------------------------------------------------------------------
+
+    def seen_by(self, tenant: str) -> "Store":
+        """The same store as one tenant sees it: of what belongs to others nothing is there, and
+        what is made belongs to the tenant.
+
+        What is in a thread is there if the thread is: ``load``, ``view``, ``find_run`` and
+        ``get_message`` look whose it is, for one round trip more, and whoever reads a list, a log,
+        turns or outputs of a thread has come by one of them.
+        """
+        ...
+
     # -- aggregates: load, decide, commit ---------------------------------------------------------
 
     async def load(self, thread_id: str, run_id: str | None = None) -> Loaded:
@@ -242,7 +254,7 @@ class Store(Protocol):
         ...
 
     async def census(self) -> Census:
-        """What is under way, in numbers."""
+        """What is under way in the whole installation, in numbers."""
         ...
 
     # -- threads and messages ---------------------------------------------------------------------
@@ -260,7 +272,9 @@ class Store(Protocol):
         ...
 
     async def clear_thread(self, thread_id: str) -> None:
-        """Remove what is left of a deleted thread. Harmless to repeat, and to break off."""
+        """Remove what is left of a deleted thread. Harmless to repeat, and to break off, and if the
+        thread is there.
+        """
         ...
 
     async def list_messages(
@@ -314,15 +328,17 @@ class Store(Protocol):
     async def modify_assistant(
         self, assistant_id: str, changes: Mapping[str, object], remember: Remember | None = None
     ) -> Assistant:
-        """Replace these fields. Raises ``NotFound``."""
+        """Replace these fields. Raises ``NotFound``, and ``OperatorsOnly`` to a tenant if it is
+        everybody's.
+        """
         ...
 
     async def get_assistant(self, assistant_id: str) -> Assistant:
-        """One assistant. Raises ``NotFound``."""
+        """One assistant, also one of ``EVERYBODY``. Raises ``NotFound``."""
         ...
 
     async def delete_assistant(self, assistant_id: str, remember: Remember | None = None) -> None:
-        """Remove it. Runs keep what they copied. Raises ``NotFound``."""
+        """Remove it. Runs keep what they copied. Raises ``NotFound`` and ``OperatorsOnly``."""
         ...
 
     async def list_assistants(self, query: PageQuery) -> Page[Assistant]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 from api.auth import PAGES
-from api.connection import StoreDep
 from api.errors import TABLE, error_detail
 from api.ops import queues_of
+from api.ownership import FOR_OPERATORS, StoreDep, TenantDep
 from api.pages.rendering import HEADERS, page
 from api.pages.run_page import run_page
 from api.run_lines import find_runs
@@ -24,6 +24,7 @@ from api.turns import turn_object
 from api.usage import By, UsageRow, sums_of, usage_report
 from orchestrator.errors import NotFound, RunstateError
 from orchestrator.states import RunStatus
+from orchestrator.store import Store
 
 STATIC: Final = {
     "style.css": "text/css",
@@ -84,6 +85,7 @@ async def get_static(name: str) -> Response:
 @router.get("/runs")
 async def show_runs(
     store: StoreDep,
+    tenant: TenantDep,
     find: str = "",
     status: RunStatus | Literal[""] = "",
     after: str | None = None,
@@ -95,8 +97,8 @@ async def show_runs(
     wanted = status or None
     if find:
         thread = (await store.load(find)).aggregate.thread
-    lines, census = await asyncio.gather(
-        find_runs(store, RUNS_A_PAGE, wanted, find or None, after), store.census()
+    lines, active = await asyncio.gather(
+        find_runs(store, RUNS_A_PAGE, wanted, find or None, after), _active(store, tenant)
     )
     older = urlencode({"find": find, "status": status, "after": lines["next"] or ""})
     return page(
@@ -108,7 +110,7 @@ async def show_runs(
         spent=sums_of(thread.spent) if find else None,
         status=wanted,
         statuses=list(RunStatus),
-        active=census.active,
+        active=active,
     )
 
 
@@ -135,7 +137,7 @@ async def show_output(run_id: str, call_id: str, store: StoreDep) -> Response:
     return PlainTextResponse(text, headers=HEADERS)
 
 
-@router.get("/queues")
+@router.get("/queues", dependencies=[FOR_OPERATORS])
 async def show_queues(request: Request, store: StoreDep) -> Response:
     """The queues, who works on them, and which tools they serve."""
     queues, engines, workers, tools = await asyncio.gather(
@@ -168,6 +170,11 @@ async def show_usage(
 async def show_nowhere(nowhere: str) -> Response:
     """Any other address."""
     return _problem(404, f"There is no page {PAGES}/{nowhere}.")
+
+
+async def _active(store: Store, tenant: str | None) -> Mapping[RunStatus, int]:
+    """How many runs of all tenants are under way; that is for the operator."""
+    return (await store.census()).active if tenant is None else {}
 
 
 def _most_tokens(rows: list[UsageRow]) -> int:

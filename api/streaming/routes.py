@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
-from api.connection import StoreDep
+from api.ownership import StoreDep
 from api.streaming.places import Place
 from api.streaming.readers import Readers
 from api.streaming.response import EventStream

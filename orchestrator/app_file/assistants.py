@@ -7,7 +7,7 @@ import structlog
 
 from orchestrator.app_file.app import App
 from orchestrator.errors import NotFound, StaleRevision
-from orchestrator.records import Assistant, Json
+from orchestrator.records import DEFAULT_TENANT, EVERYBODY, Assistant, Json
 from orchestrator.store import PageQuery, Store
 
 log = structlog.get_logger(__name__)
@@ -20,7 +20,7 @@ async def keep_assistants(store: Store, app: App) -> None:
     wanted = list(app.assistants())
     known = await _by_name(store) if wanted else {}
     for fields in wanted:
-        await _keep(store, fields, known.get(fields["name"]))
+        await _keep(store, fields | {"tenant": EVERYBODY}, known.get(fields["name"]))
 
 
 def id_of(name: str) -> str:
@@ -47,12 +47,14 @@ async def _keep(store: Store, fields: Json, known: Assistant | None) -> None:
 
 
 async def _by_name(store: Store) -> dict[str, Assistant]:
-    """All assistants; of several with one name ours, else the oldest."""
+    """All assistants but those of a tenant; of several with one name ours, else the oldest."""
     found: dict[str, Assistant] = {}
     query = PageQuery(limit=100, order="asc")
     while True:
         page = await store.list_assistants(query)
         for assistant in page.items:
+            if assistant.tenant not in {DEFAULT_TENANT, EVERYBODY}:
+                continue
             name = assistant.name or ""
             if name not in found or assistant.id == id_of(name):
                 found[name] = assistant

@@ -40,7 +40,7 @@ def create_run(draft: Draft, command: CreateRun) -> None:
     another run is active, do what the client wants.
     """
     thread = draft.aggregate.thread
-    run = _new_run(draft, command)
+    run, spec = _new_run(draft, command), command.spec.but(tenant=thread.tenant)
     messages = tuple(_message(draft, message) for message in command.additional_messages)
     if thread.active_run_id is None:
         for entry in command.past:
@@ -48,14 +48,14 @@ def create_run(draft: Draft, command: CreateRun) -> None:
         draft.set_thread(active_from_seq=draft.aggregate.thread.next_seq)
         for message in messages:
             draft.append(message)
-        draft.add_run(run, command.spec)
+        draft.add_run(run, spec)
         draft.set_timer(_DEADLINE, run.deadline_ms)
         draft.ask(QueueTurn())
     elif command.if_busy is IfBusy.REJECT:
         raise ThreadBusy(thread.id, thread.active_run_id)
     else:
         waiting.join(draft, Waiting(messages=messages, run_id=run.id))
-        draft.add_waiting_run(run, command.spec)
+        draft.add_waiting_run(run, spec)
         draft.ask(SetTimer(_DEADLINE, run.deadline_ms, run.id))
         _make_way(draft, command.if_busy, command.watchdog_ms)
 

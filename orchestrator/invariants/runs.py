@@ -132,3 +132,11 @@ def what_is_counted_is_what_the_run_used(c: Committed) -> str | None:
     if is_counted and cost_micros == counted.cost_micros and spent == c.after.thread.spent:
         return None
     return f"{before} became {c.run.usage}, {spent} {c.after.thread.spent}, counted {counted}"
+
+
+def a_run_belongs_to_the_tenant_of_its_thread(c: Committed) -> str | None:
+    """Otherwise somebody could find a run and not its thread, or pay for another's."""
+    whose, spec = c.after.thread.tenant, c.after.spec
+    is_so = spec is None or spec.tenant == whose
+    has_stayed = c.before is None or c.before.thread.tenant == whose
+    return None if is_so and has_stayed else f"the thread is {whose}'s, the run {spec}"

@@ -24,12 +24,13 @@ from orchestrator.records.guards import (
     GuardPoint,
 )
 from orchestrator.records.record import (
+    DEFAULT_TENANT,
+    EVERYBODY,
     Json,
     Metadata,
     Record,
 )
 from orchestrator.records.runs import (
-    DEFAULT_TENANT,
     IncompleteReason,
     LastError,
     Price,
@@ -59,6 +60,7 @@ from orchestrator.records.threads import (
 
 __all__ = [
     "DEFAULT_TENANT",
+    "EVERYBODY",
     "Aggregate",
     "AskedCall",
     "Assistant",

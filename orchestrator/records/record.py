@@ -1,11 +1,17 @@
 """The manner of all documents."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
 Json = dict[str, Any]
 Metadata = dict[str, str]
+
+DEFAULT_TENANT: Final = "default"
+"""Whose everything is that was made without a key, or with one that has no name."""
+
+EVERYBODY: Final = "*"
+"""In the place of a tenant: all of them see it, and only the operator changes it."""
 
 
 class Record(BaseModel):

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from orchestrator.errors import LastErrorCode
-from orchestrator.records.record import Json, Metadata, Record
+from orchestrator.records.record import DEFAULT_TENANT, Json, Metadata, Record
 from orchestrator.states import RunStatus, is_final
-
-DEFAULT_TENANT: Final = "default"
-"""Whoever comes without a key, or with one that has no name."""
 
 
 class Usage(Record):
@@ -72,7 +69,7 @@ class RunSpec(Record):
     ``pinned_tools``: their outputs are kept, whatever is left out, as a tool's author may ask for.
     ``executor``: "auto" gives a call to the workers that serve its tool, else to the client;
     "client" gives all of them to the client. From ``max_turns`` on: the operator's limits of a run,
-    the price of its model if known, and who it is counted for.
+    the price of its model if known, and who it belongs to and is counted for: as its thread.
     """
 
     assistant_id: str

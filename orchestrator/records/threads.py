@@ -6,14 +6,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.records.guards import Guarded
-from orchestrator.records.record import Json, Metadata, Record
+from orchestrator.records.record import DEFAULT_TENANT, Json, Metadata, Record
 from orchestrator.records.tallies import Tally
 
 # -- assistants and threads ----------------------------------------------------------------------
 
 
 class Assistant(Record):
-    """Defaults for runs. A run copies what it needs, so a later change does not touch it."""
+    """Defaults for runs. A run copies what it needs, so a later change does not touch it.
+    ``tenant``: who it belongs to, or ``EVERYBODY``.
+    """
 
     id: str
     created_ms: int
@@ -28,6 +30,7 @@ class Assistant(Record):
     top_p: float | None = 1.0
     response_format: Any = "auto"
     reasoning_effort: str | None = None
+    tenant: str = DEFAULT_TENANT
 
 
 class Thread(Record):
@@ -36,7 +39,8 @@ class Thread(Record):
     ``next_seq`` is the place of the next transcript entry; ``active_run_id`` is the lock, and
     ``active_from_seq`` the first place of what the active run adds; guardrails have looked at what
     is before ``guarded_seq``. ``waiting`` is served in order when the lock is free. ``spent`` is
-    what its runs used. ``is_deleted`` is decided, never stored.
+    what its runs used. ``tenant``: who it belongs to, with all that is in it, for ever.
+    ``is_deleted`` is decided, never stored.
     """
 
     id: str
@@ -49,6 +53,7 @@ class Thread(Record):
     guarded_seq: int = 0
     waiting: tuple["Waiting", ...] = ()
     spent: Tally = Tally()
+    tenant: str = DEFAULT_TENANT
     is_deleted: bool = False
 
 

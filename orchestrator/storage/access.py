@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from orchestrator.errors import StaleRevision, StoreUnavailable
-from orchestrator.storage.keys import Keys
+from orchestrator.storage.keys import Keys, Reader, readers_of
 from orchestrator.storage.pipelining import Argument, Command, Pipeliner
 from orchestrator.storage.scripts import COMMIT
 
@@ -34,13 +34,18 @@ class Guard:
 
 class Access:
     """A part of the store. Writes of documents go through ``write``, with no exception; only what
-    nobody can read any more is removed without.
+    nobody can read any more is removed without. ``reader``: as whose list it shows what there is.
     """
 
     def __init__(self, pipeliner: Pipeliner, keys: Keys, retention_ms: int) -> None:
         self.pipeliner = pipeliner
         self.keys = keys
         self.retention_ms = retention_ms
+        self.reader: Reader = None
+
+    def sees(self, tenant: str) -> bool:
+        """Whether what belongs to the tenant is there for this reader."""
+        return self.reader in readers_of(tenant)
 
     async def now_ms(self) -> int:
         """The store's clock. One round trip."""

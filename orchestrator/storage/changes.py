@@ -29,7 +29,7 @@ from orchestrator.receipts import Remember
 from orchestrator.records import Aggregate, Entry, Message, Run, Thread
 from orchestrator.storage.access import Guard
 from orchestrator.storage.doorbell import ring_write
-from orchestrator.storage.keys import DELETED_FOR_S, Keys, Partition
+from orchestrator.storage.keys import DELETED_FOR_S, Keys, Partition, readers_of
 from orchestrator.storage.pipelining import Argument, Command
 from orchestrator.storage.streams import parcel_write, turn_write
 from orchestrator.storage.timers import timer_member
@@ -76,7 +76,8 @@ def _thread_writes(home: Partition, loaded: Loaded, new: Aggregate) -> Iterator[
         yield from _removal_of_thread(home, thread)
         return
     if revision == 0:
-        yield ("ZADD", home.threads, thread.created_ms, thread.id)
+        for reader in readers_of(thread.tenant):
+            yield ("ZADD", home.threads(reader), thread.created_ms, thread.id)
     elif thread is loaded.aggregate.thread:
         return
     yield ("HSET", home.thread(thread.id), "rev", revision + 1, "doc", as_json(thread))
@@ -90,14 +91,15 @@ def _removal_of_thread(home: Partition, thread: Thread) -> Iterator[Command]:
     yield ("UNLINK", home.entries(thread.id))
     yield ("UNLINK", home.messages(thread.id))
     yield ("UNLINK", home.deleted_messages(thread.id))
-    yield ("ZREM", home.threads, thread.id)
-    yield ("SET", home.deleted(thread.id), thread.created_ms, "EX", DELETED_FOR_S)
+    for reader in readers_of(thread.tenant):
+        yield ("ZREM", home.threads(reader), thread.id)
+        yield ("SET", home.deleted(thread.id, reader), thread.created_ms, "EX", DELETED_FOR_S)
 
 
 def _run_writes(home: Partition, loaded: Loaded, new: Aggregate, run: Run) -> Iterator[Command]:
     revision = loaded.run_revision
     if revision == 0:
-        yield from _index_writes(home, run)
+        yield from _index_writes(home, run, new.thread.tenant)
     old = _documents(loaded.aggregate) if revision else {}
     changed: list[Argument] = []
     for field, document in _documents(new).items():
@@ -108,14 +110,15 @@ def _run_writes(home: Partition, loaded: Loaded, new: Aggregate, run: Run) -> It
         yield ("DEL", home.run_partial(run.id))
 
 
-def _index_writes(home: Partition, run: Run) -> Iterator[Command]:
-    yield ("ZADD", home.runs, run.created_ms, run.id)
+def _index_writes(home: Partition, run: Run, tenant: str) -> Iterator[Command]:
+    for reader in readers_of(tenant):
+        yield ("ZADD", home.runs(reader), run.created_ms, run.id)
     yield ("ZADD", home.thread_runs(run.thread_id), run.created_ms, run.id)
 
 
 def _waiting_run_writes(home: Partition, added: AddRun) -> Iterator[Command]:
     run, spec = added.run, added.spec
-    yield from _index_writes(home, run)
+    yield from _index_writes(home, run, spec.tenant)
     yield ("HSET", home.run(run.id), "rev", 1, "run", as_json(run), "spec", as_json(spec))
     yield ("HINCRBY", home.active, run.status, 1)
     yield from (_event_write(home, run.id, event) for event in added.events)

@@ -39,7 +39,9 @@ META_KINDS: Final = (
     KeyKind("layout", "string", Lifetime.INSTALLATION, "JSON: format and number of partitions"),
     KeyKind("assistant", "hash", Lifetime.ASSISTANT, "rev, doc, nonce"),
     KeyKind("assistants", "zset", Lifetime.EMPTY, "assistant id by created_ms"),
+    KeyKind("tenant-assistants", "zset", Lifetime.EMPTY, "those of one tenant"),
     KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted assistant"),
+    KeyKind("tenant-deleted", "string", Lifetime.EXPIRY, "the same, for its tenant"),
     KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request about an assistant"),
     KeyKind("tool", "string", Lifetime.EXPIRY, "a published tool"),
     KeyKind("shapes", "hash", Lifetime.INSTALLATION, "JSON shape of a tool's last output by name"),
@@ -60,6 +62,8 @@ PARTITION_KINDS: Final = (
     KeyKind("outbox", "stream", Lifetime.INSTALLATION, "calls to send or stop; read by one group"),
     KeyKind("threads", "zset", Lifetime.EMPTY, "thread id by created_ms"),
     KeyKind("runs", "zset", Lifetime.EMPTY, "run id by created_ms"),
+    KeyKind("tenant-threads", "zset", Lifetime.EMPTY, "thread id by created_ms, of one tenant"),
+    KeyKind("tenant-runs", "zset", Lifetime.EMPTY, "run id by created_ms, of one tenant"),
     KeyKind("active", "hash", Lifetime.INSTALLATION, "number of runs by the status clients see"),
     KeyKind("usage", "hash", Lifetime.INSTALLATION, "sums by tenant|model|what is summed up"),
     KeyKind("usage-day", "hash", Lifetime.EXPIRY, "the same of one day"),
@@ -68,6 +72,7 @@ PARTITION_KINDS: Final = (
     KeyKind("messages", "zset", Lifetime.THREAD, "message id by seq"),
     KeyKind("deleted-messages", "zset", Lifetime.THREAD, "id of a deleted message by seq"),
     KeyKind("deleted", "string", Lifetime.EXPIRY, "created_ms of a deleted thread"),
+    KeyKind("tenant-deleted", "string", Lifetime.EXPIRY, "the same, for its tenant"),
     KeyKind("receipt", "hash", Lifetime.EXPIRY, "rev, doc: a request about a thread"),
     KeyKind("reservation", "hash", Lifetime.EXPIRY, "id of a thread to be made, tries"),
     KeyKind("claim", "string", Lifetime.EXPIRY, "the request that has an Idempotency-Key"),
@@ -81,6 +86,15 @@ PARTITION_KINDS: Final = (
 )
 
 
+Reader = str | None
+"""Whose list it is: that of a tenant, or the operator's (``None``), who sees everything."""
+
+
+def readers_of(tenant: str) -> tuple[Reader, Reader]:
+    """Who finds in a list what belongs to the tenant."""
+    return (None, tenant)
+
+
 class Partition:
     """The keys of one partition; all of them are in one slot."""
 
@@ -90,12 +104,18 @@ class Partition:
         self.timers = f"{tag}:timers"
         self.ready = f"{tag}:ready"
         self.outbox = f"{tag}:outbox"
-        self.threads = f"{tag}:threads"
-        self.runs = f"{tag}:runs"
         self.active = f"{tag}:active"
         self.usage = f"{tag}:usage"
         self.bell = f"{tag}:bell"
         """A channel, not a key: it is rung by every commit of a run."""
+
+    def threads(self, reader: Reader = None) -> str:
+        """The threads."""
+        return _of(reader, self._tag, "threads")
+
+    def runs(self, reader: Reader = None) -> str:
+        """The runs of all threads."""
+        return _of(reader, self._tag, "runs")
 
     def usage_day(self, day: str) -> str:
         """What was used on a day of UTC, such as ``2026-11-30``."""
@@ -117,9 +137,9 @@ class Partition:
         """Where the thread's deleted messages were, for clients whose cursor is one of them."""
         return f"{self._tag}:deleted-messages:{thread_id}"
 
-    def deleted(self, thread_id: str) -> str:
+    def deleted(self, thread_id: str, reader: Reader = None) -> str:
         """Where a deleted thread was in the list."""
-        return f"{self._tag}:deleted:{thread_id}"
+        return f"{_of(reader, self._tag, 'deleted')}:{thread_id}"
 
     def receipt(self, name: str) -> str:
         """Whether a request about one of the partition's threads was carried out."""
@@ -169,12 +189,15 @@ class Keys:
         self.partitions = tuple(Partition(prefix, number) for number in range(partitions))
         self._meta = f"{prefix}:{{meta}}"
         self.layout = f"{self._meta}:layout"
-        self.assistants = f"{self._meta}:assistants"
         self.shapes = f"{self._meta}:shapes"
 
     def home(self, thread_id: str) -> Partition:
         """The partition of a thread and of everything that belongs to it."""
         return self.partitions[crc32(thread_id.encode()) % len(self.partitions)]
+
+    def assistants(self, reader: Reader = None) -> str:
+        """The assistants."""
+        return _of(reader, self._meta, "assistants")
 
     def assistant(self, assistant_id: str) -> str:
         """The assistant's document."""
@@ -184,9 +207,9 @@ class Keys:
         """Whether a request for an assistant was carried out."""
         return f"{self._meta}:receipt:{name}"
 
-    def deleted(self, assistant_id: str) -> str:
+    def deleted(self, assistant_id: str, reader: Reader = None) -> str:
         """Where a deleted assistant was in the list."""
-        return f"{self._meta}:deleted:{assistant_id}"
+        return f"{_of(reader, self._meta, 'deleted')}:{assistant_id}"
 
     def slots(self, tool: str) -> str:
         """Who executes a tool that only so many may execute at once."""
@@ -199,3 +222,7 @@ class Keys:
     def announcements(self, kind: str) -> str:
         """The names that were announced."""
         return f"{self._meta}:{kind}s"
+
+
+def _of(reader: Reader, tag: str, kind: str) -> str:
+    return f"{tag}:{kind}" if reader is None else f"{tag}:tenant-{kind}:{reader}"

@@ -2,7 +2,7 @@
 
 The order has no ties, so a walk shows every member once, whatever is added meanwhile. A list may be
 spread over one sorted set per partition; the parts are merged here. A deleted member may still be a
-cursor: its place is remembered for a while, see ``Grave``.
+cursor: its place is remembered for a while, see ``Graves``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +23,8 @@ class Member:
     part: int = field(compare=False)
 
 
-Grave = Callable[[str], Command]
-"""The command that reads the score of a deleted member by its id."""
+Graves = Callable[[str], Sequence[Command]]
+"""The commands that read the score of a deleted member by its id, wherever it may be."""
 
 
 async def read_page(
@@ -32,15 +32,15 @@ async def read_page(
     parts: Sequence[str],
     query: PageQuery,
     kind: Kind,
-    grave: Grave | None = None,
+    graves: Graves | None = None,
 ) -> Page[Member]:
     """The members that the query asks for. One round trip, two with a cursor.
 
     ``before`` alone gives the page that ends there; with ``after`` it is where the walk stops.
     Raises ``InvalidValue`` for a cursor that never was in the list. O(log n + limit) for each part.
     """
-    after = await _find(pipeliner, parts, "after", query.after, kind, grave)
-    before = await _find(pipeliner, parts, "before", query.before, kind, grave)
+    after = await _find(pipeliner, parts, "after", query.after, kind, graves)
+    before = await _find(pipeliner, parts, "before", query.before, kind, graves)
     is_backwards = after is None and before is not None
     start, stop = (before, None) if is_backwards else (after, before)
     is_descending = (query.order == "desc") is not is_backwards
@@ -60,13 +60,13 @@ async def _find(  # noqa: PLR0913, PLR0917
     param: Literal["after", "before"],
     cursor: str | None,
     kind: Kind,
-    grave: Grave | None,
+    graves: Graves | None,
 ) -> Member | None:
     if cursor is None:
         return None
     reads: list[Command] = [("ZSCORE", part, cursor) for part in parts]
-    if grave is not None:
-        reads.append(grave(cursor))
+    if graves is not None:
+        reads += graves(cursor)
     for part, score in enumerate(await pipeliner.group(reads)):
         if score is not None:
             return Member(int(score), cursor, part)

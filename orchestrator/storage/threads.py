@@ -6,11 +6,11 @@ from typing import Final
 from orchestrator.decisions import Decision
 from orchestrator.errors import NotFound
 from orchestrator.receipts import Remember
-from orchestrator.records import Guarded, Message, Thread
+from orchestrator.records import Guarded, Message, RunSpec, Thread
 from orchestrator.storage.access import Guard, until_fresh
 from orchestrator.storage.aggregates import Aggregates
 from orchestrator.storage.changes import entry_write, receipt_guards, receipt_writes
-from orchestrator.storage.keys import Partition
+from orchestrator.storage.keys import Partition, readers_of
 from orchestrator.storage.paging import read_page
 from orchestrator.storage.pipelining import Command
 from orchestrator.store import Page, PageQuery
@@ -28,13 +28,13 @@ class Threads(Aggregates):
 
     async def list_threads(self, query: PageQuery) -> Page[Thread]:
         """Threads by creation. Two round trips, three with a cursor."""
-        parts = [partition.threads for partition in self.keys.partitions]
+        parts = [partition.threads(self.reader) for partition in self.keys.partitions]
         page = await read_page(
             self.pipeliner,
             parts,
             query,
             "thread",
-            grave=lambda cursor: ("GET", self.keys.home(cursor).deleted(cursor)),
+            graves=lambda cursor: [("GET", self.keys.home(cursor).deleted(cursor, self.reader))],
         )
         documents = await self.pipeliner.group(
             ("HGET", self.keys.partitions[member.part].thread(member.id), "doc")
@@ -61,13 +61,21 @@ class Threads(Aggregates):
         """Remove the runs of a deleted thread, some at a time. The timer that asks for it stays.
 
         Nobody finds them any more, and no commit can bring one back: its thread is guarded. Entries
-        on the ready stream and the outbox stay; whoever takes one finds no run, or stops a call.
+        on the ready stream and the outbox stay; whoever takes one finds no run, or stops a call. A
+        thread that is imported anew under the id keeps its runs: they are read before it is.
         """
         home = self.keys.home(thread_id)
-        index = home.thread_runs(thread_id)
-        while runs := await self.pipeliner.call("ZRANGE", index, 0, RUNS_AT_ONCE - 1):
+        index, thread = home.thread_runs(thread_id), home.thread(thread_id)
+        while True:
+            runs, is_there = await self.pipeliner.group(
+                [("ZRANGE", index, 0, RUNS_AT_ONCE - 1), ("EXISTS", thread)]
+            )
+            if is_there or not runs:
+                return
             run_ids = [run.decode() for run in runs]
-            await self.pipeliner.group(_removal_of_runs(home, thread_id, run_ids))
+            specs = await self.pipeliner.group(("HGET", home.run(run), "spec") for run in run_ids)
+            tenants = {RunSpec.model_validate_json(spec).tenant for spec in specs if spec}
+            await self.pipeliner.group(_removal_of_runs(home, thread_id, run_ids, tenants))
 
     async def list_messages(
         self, thread_id: str, query: PageQuery, run_id: str | None = None
@@ -81,7 +89,7 @@ class Threads(Aggregates):
             [index],
             query,
             "message",
-            grave=lambda cursor: ("ZSCORE", graves, cursor),
+            graves=lambda cursor: [("ZSCORE", graves, cursor)],
         )
         if not page.items:
             return Page((), page.has_more)
@@ -92,8 +100,16 @@ class Threads(Aggregates):
 
     async def get_message(self, thread_id: str, message_id: str) -> Message:
         """One message. Two round trips."""
+        await self.look(thread_id)
         home = self.keys.home(thread_id)
-        seq = await self.pipeliner.call("ZSCORE", home.messages(thread_id), message_id)
+        has_thread, seq = await self.pipeliner.group(
+            [
+                ("EXISTS", home.thread(thread_id)),
+                ("ZSCORE", home.messages(thread_id), message_id),
+            ]
+        )
+        if not has_thread:
+            raise NotFound("thread", thread_id)
         if seq is not None:
             document = await self.pipeliner.call("HGET", home.entries(thread_id), int(seq))
             if document is not None:
@@ -161,7 +177,9 @@ def _removal_of_message(home: Partition, message: Message) -> Iterator[Command]:
         yield ("ZREM", home.run_messages(message.run_id), message.id)
 
 
-def _removal_of_runs(home: Partition, thread_id: str, run_ids: list[str]) -> Iterator[Command]:
+def _removal_of_runs(
+    home: Partition, thread_id: str, run_ids: list[str], tenants: Iterable[str]
+) -> Iterator[Command]:
     for run_id in run_ids:
         yield ("UNLINK", home.run(run_id))
         yield ("UNLINK", home.run_log(run_id))
@@ -169,5 +187,6 @@ def _removal_of_runs(home: Partition, thread_id: str, run_ids: list[str]) -> Ite
         yield ("UNLINK", home.run_outputs(run_id))
         yield ("UNLINK", home.run_turns(run_id))
         yield ("UNLINK", home.run_messages(run_id))
-    yield ("ZREM", home.runs, *run_ids)
+    for reader in {reader for tenant in tenants for reader in readers_of(tenant)}:
+        yield ("ZREM", home.runs(reader), *run_ids)
     yield ("ZREM", home.thread_runs(thread_id), *run_ids)

@@ -40,6 +40,8 @@ class UsageSums(Access):
         for (day, _), reply in zip(places, replies, strict=True):
             for field, amount in _pairs(reply):
                 tenant, rest = field.split("|", 1)
+                if not self.sees(tenant):
+                    continue
                 model, name = rest.rsplit("|", 1)  # whose own name may hold anything
                 sums[day, tenant, model][name] += amount
         return tuple(

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 import structlog
 from pydantic import SecretStr
@@ -52,6 +53,12 @@ class ValkeyStore(Threads, Assistants, Receipts, Timers, Streams, Announcements,
         self._client = client
         pipeliner = Pipeliner(client, [script.text for script in SCRIPTS])
         super().__init__(pipeliner, Keys(prefix, partitions), retention_ms)
+
+    def seen_by(self, tenant: str) -> Self:
+        """The same store as one tenant sees it. It is closed with this one."""
+        seen = copy(self)
+        seen.reader = tenant
+        return seen
 
     async def prepare(self) -> None:
         """Make the store ready: wait until it has loaded its data, check or write the layout,

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from tests.chaos.dev import START_S, Dev, is_alive, replaced
 from tests.cli.waits import until
@@ -43,6 +44,18 @@ async def test_nothing_secret_is_printed_or_written(dev: Dev) -> None:
     written = [path for path in dev.home.rglob("*") if path.is_file() and path.name != "password"]
     assert dev.home / "logs" / "engine.log" in written
     assert not [path for path in (dev.output, *written) if password in path.read_text("latin-1")]
+
+
+async def test_keys_of_tenants_are_enough_to_start_with(
+    dev: Dev, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNSTATE_API_KEYS", "library=key-of-the-library")
+    await dev.start()
+    answers = [
+        httpx2.get(f"{dev.url}/v1/assistants", headers={"authorization": f"Bearer {key}"})
+        for key in ("key-of-the-library", "library=key-of-the-library")
+    ]
+    assert [answer.status_code for answer in answers] == [200, 401]
 
 
 async def test_a_killed_process_is_replaced_and_listed(dev: Dev) -> None:

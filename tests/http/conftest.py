@@ -7,6 +7,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import httpx2
 import pytest
@@ -22,7 +23,7 @@ from api.app import create_app
 from api.connection import Connect
 from api.doorbell import Doorbell
 from api.server import Server
-from orchestrator.settings import Settings
+from orchestrator.settings import ApiKey, Settings
 from orchestrator.store import Store
 from tests.engine.rig import EngineRoom
 from tests.http.driver import Driver
@@ -65,8 +66,17 @@ def _no_deprecations() -> Iterator[None]:
 
 
 @pytest.fixture
-def settings(redis_url: SecretStr) -> Settings:
-    return Settings(redis_url=redis_url)
+def settings(request: pytest.FixtureRequest, redis_url: SecretStr) -> Settings:
+    return Settings(redis_url=redis_url, api_keys=getattr(request, "param", ()))
+
+
+_NAMED: Final = tuple(ApiKey(secret=SecretStr(key), tenant="library") for key in ("any", "other"))
+
+as_a_tenant = pytest.mark.parametrize("settings", [_NAMED], ids=["named keys"], indirect=True)
+with_and_without_tenants = pytest.mark.parametrize(
+    "settings", [(), _NAMED], ids=["no keys", "named keys"], indirect=True
+)
+"""For a whole module, whose clients send the key ``any``."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from orchestrator.settings import ApiKey, Settings
 from tests.http.driver import Asked, Driver
 
-KEY = "key-of-the-library"
+KEY, KEY_OF_THE_LIBRARY = "key-without-a-name", "key-of-the-library"
 HOSTILE = (
     "<script>document.title = 'executed'</script><img src=x onerror=\"document.title='executed'\">"
 )
@@ -23,13 +23,16 @@ LONG = "3 m, or so. " * 200 + "No more."
 
 @pytest.fixture
 def settings(redis_url: SecretStr) -> Settings:
-    key = ApiKey(secret=SecretStr(KEY), tenant="library")
-    return Settings(redis_url=redis_url, api_keys=(key,))
+    keys = (
+        ApiKey(secret=SecretStr(KEY)),
+        ApiKey(secret=SecretStr(KEY_OF_THE_LIBRARY), tenant="library"),
+    )
+    return Settings(redis_url=redis_url, api_keys=keys)
 
 
 @pytest.fixture
 def client(client: AsyncOpenAI) -> AsyncOpenAI:
-    return client.with_options(api_key=KEY)
+    return client.with_options(api_key=KEY_OF_THE_LIBRARY)
 
 
 @pytest.fixture

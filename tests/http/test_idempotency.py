@@ -12,8 +12,10 @@ from openai.types.beta.threads import Run
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import open_store
 from orchestrator.store import PageQuery, RunRef, Store
-from tests.http.conftest import serve
+from tests.http.conftest import serve, with_and_without_tenants
 from tests.http.driver import Asked, Driver
+
+pytestmark = with_and_without_tenants
 
 ALL = PageQuery(limit=100)
 KEY = {"Idempotency-Key": "order-66"}
@@ -38,12 +40,21 @@ def creation(
 
 
 @pytest.fixture
+def http(http: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    http.headers["authorization"] = "Bearer any"
+    return http
+
+
+@pytest.fixture
 async def both(
     settings: Settings, http: httpx2.AsyncClient
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
     """Clients of two apis, each with connections of its own to the store."""
     serving = serve(settings, lambda: open_store(settings))
-    async with serving as address, httpx2.AsyncClient(base_url=address) as other:
+    async with (
+        serving as address,
+        httpx2.AsyncClient(base_url=address, headers=http.headers) as other,
+    ):
         yield http, other
 
 

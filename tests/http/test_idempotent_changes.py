@@ -14,8 +14,10 @@ from openai.types.beta.threads import Run
 
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import open_store
-from tests.http.conftest import serve
+from tests.http.conftest import serve, with_and_without_tenants
 from tests.waiting import until
+
+pytestmark = with_and_without_tenants
 
 NAMES: Final = ({"Idempotency-Key": "order-67"}, {"x-ms-client-request-id": "5f1e"})
 KEY: Final = NAMES[0]
@@ -41,6 +43,12 @@ class Objects:
             "message": f"{thread}/messages/{self.message_id}",
             "run": f"{thread}/runs/{self.run.id}",
         }[kind]
+
+
+@pytest.fixture
+def http(http: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    http.headers["authorization"] = "Bearer any"
+    return http
 
 
 @pytest.fixture
@@ -110,7 +118,7 @@ async def test_two_deletions_at_once_are_both_told_so(
     path = objects.path(kind)
     async with (
         serve(settings, lambda: open_store(settings)) as address,
-        httpx2.AsyncClient(base_url=address) as other,
+        httpx2.AsyncClient(base_url=address, headers=http.headers) as other,
     ):
         clients = (http, other)
         deleting = (clients[n % 2].delete(path, headers=KEY) for n in range(12))

@@ -75,21 +75,25 @@ async def test_before_gives_the_page_that_precedes_in_the_chosen_order(
 
 
 @pytest.mark.parametrize(
-    ("limit", "code"),
+    ("limit", "code", "text"),
     [
-        ("101", "integer_above_max_value"),
-        ("0", "integer_below_min_value"),
-        ("-1", "integer_below_min_value"),
-        ("ten", "invalid_type"),
+        ("101", "integer_above_max_value", "above maximum value. Expected a value <= 100"),
+        ("0", "integer_below_min_value", "below minimum value. Expected a value >= 1"),
+        ("-1", "integer_below_min_value", "below minimum value. Expected a value >= 1"),
+        ("ten", "invalid_type", ""),
     ],
 )
 async def test_a_limit_outside_of_1_to_100_is_refused(
-    http: httpx2.AsyncClient, thread: Thread, limit: str, code: str
+    http: httpx2.AsyncClient, thread: Thread, limit: str, code: str, text: str
 ) -> None:
     for path in ("/v1/assistants", f"/v1/threads/{thread.id}/messages"):
         response = await http.get(path, params={"limit": limit})
         error = response.json()["error"]
         assert (response.status_code, error["param"], error["code"]) == (400, "limit", code)
+        if text:
+            assert error["message"] == (
+                f"Invalid 'limit': integer {text}, but got {limit} instead."
+            )
 
 
 async def test_empty_pages_are_whole(

@@ -236,3 +236,13 @@ async def test_what_was_made_here_is_the_same_when_it_comes_back(
     assert [one["object"] for one in lines] == ["assistant", "thread", "thread.message"]
     for one in lines:
         assert (await http.post("/ops/import", json=one)).json()["outcome"] == "same"
+
+
+async def test_of_imports_at_once_one_counts_and_the_others_find_the_same(
+    http: httpx2.AsyncClient, store: Store
+) -> None:
+    for one in (ASSISTANT, THREAD, message(1, 1_699_012_950)):
+        imports = (http.post("/ops/import", json=one) for _ in range(12))
+        outcomes = [answer.json()["outcome"] for answer in await asyncio.gather(*imports)]
+        assert sorted(outcomes) == ["imported"] + 11 * ["same"]
+    assert len(await store.read_entries("thread_abc123")) == 1

@@ -40,7 +40,7 @@ AS_IT_WAS = Changes()
 def settings(redis_url: SecretStr, tmp_path: Path) -> Settings:
     keys = (
         ApiKey(secret=SecretStr("key-of-shop"), tenant="shop"),
-        ApiKey(secret=SecretStr("key-of-tests"), tenant="tests"),
+        ApiKey(secret=SecretStr("key-of-the-operator")),
     )
     return Settings(redis_url=redis_url, scripts_dir=tmp_path, api_keys=keys)
 
@@ -52,7 +52,7 @@ def client(client: AsyncOpenAI) -> AsyncOpenAI:
 
 @pytest.fixture
 def http(http: httpx2.AsyncClient) -> httpx2.AsyncClient:
-    http.headers["authorization"] = "Bearer key-of-shop"
+    http.headers["authorization"] = "Bearer key-of-the-operator"
     return http
 
 
@@ -104,7 +104,7 @@ class Stage:
         self._capsys.readouterr()
         code = 0
         try:
-            client = Client(str(self._http.base_url), "key-of-tests")
+            client = Client(str(self._http.base_url), "key-of-the-operator")
             await replay(client, run.id, changes, is_json=True, keep=True)
         except SystemExit as end:
             code = int(str(end.code))
@@ -156,9 +156,10 @@ async def test_the_same_model_does_the_same_again_and_is_shown_the_same(
     original = await stage.requests(run)
     assert len(original) == 3
     assert await stage.requests(copy) == original
-    kept = await client.beta.threads.retrieve(copy.thread_id)
+    operator = client.with_options(api_key="key-of-the-operator").beta.threads
+    kept = await operator.retrieve(copy.thread_id)
     assert kept.metadata == {"replay_of": run.id}
-    texts = [message.content async for message in client.beta.threads.messages.list(kept.id)]
+    texts = [message.content async for message in operator.messages.list(kept.id)]
     assert later.content not in texts
 
 
@@ -167,7 +168,7 @@ async def test_a_replay_is_charged_to_whoever_asks_for_it(
 ) -> None:
     await stage.replay(await stage.record(thread, assistant))
     lines = (await http.get("/ops/runs")).json()["data"]
-    assert [line["tenant"] for line in lines] == ["tests", "shop"]
+    assert [line["tenant"] for line in lines] == ["default", "shop"]
 
 
 async def test_a_replay_leaves_nothing_behind(

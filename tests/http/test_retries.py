@@ -11,8 +11,11 @@ from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
 
 from orchestrator.store import PageQuery, Store
+from tests.http.conftest import with_and_without_tenants
 from tests.http.driver import Asked, Driver
 from tests.http.proxy import LossyProxy, lossy_proxy
+
+pytestmark = with_and_without_tenants
 
 REPEATED = {"X-Stainless-Retry-Count": "1"}
 """What marks a repetition; the test sends it itself where the first try is to have been lost."""

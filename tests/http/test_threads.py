@@ -31,8 +31,8 @@ async def test_a_fresh_thread_takes_messages_at_once(client: AsyncOpenAI) -> Non
         await client.beta.threads.messages.create(thread.id, role="user", content="More")
         return thread
 
-    threads = await asyncio.gather(*map(start, range(50)))
-    assert len({thread.id for thread in threads}) == 50
+    threads = await asyncio.gather(*map(start, range(200)))
+    assert len({thread.id for thread in threads}) == 200
 
 
 async def test_metadata_and_resources_are_replaced_as_a_whole(client: AsyncOpenAI) -> None:
@@ -158,7 +158,7 @@ async def test_messages_are_changed_and_deleted(client: AsyncOpenAI, thread: Thr
     assert (await messages.list(thread.id)).data == []
 
 
-async def test_refused_messages_never_show_up(client: AsyncOpenAI, run: Run) -> None:
+async def test_refused_messages_never_show_up(client: AsyncOpenAI, store: Store, run: Run) -> None:
     async def add(number: int) -> None:
         with pytest.raises(BadRequestError, match="while a run"):
             await client.beta.threads.messages.create(
@@ -168,3 +168,4 @@ async def test_refused_messages_never_show_up(client: AsyncOpenAI, run: Run) -> 
     await asyncio.gather(*map(add, range(20)))
     await client.beta.threads.runs.cancel(run.id, thread_id=run.thread_id)
     assert (await client.beta.threads.messages.list(run.thread_id)).data == []
+    assert await store.read_entries(run.thread_id) == ()  # of which prompts are made

@@ -38,7 +38,7 @@ def client(client: AsyncOpenAI) -> AsyncOpenAI:
 
 @pytest.fixture
 def http(http: httpx2.AsyncClient) -> httpx2.AsyncClient:
-    http.headers["authorization"] = "Bearer key-of-the-library"
+    http.headers["authorization"] = "Bearer key-without-a-name"
     return http
 
 

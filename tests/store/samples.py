@@ -113,7 +113,8 @@ async def put_run(
     thread_id = thread_id or (await put_thread(store)).id
     loaded = await store.load(thread_id)
     run = new_run(thread_id, created_ms)
-    aggregate = loaded.aggregate.but(run=run, spec=SPEC)
+    spec = SPEC.but(tenant=loaded.aggregate.thread.tenant)
+    aggregate = loaded.aggregate.but(run=run, spec=spec)
     await store.commit(loaded, Decision(aggregate, (new_event(run),), tuple(effects)))
     return RunRef(thread_id, run.id)
 

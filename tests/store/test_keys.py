@@ -33,7 +33,8 @@ def test_all_keys_of_a_partition_have_its_tag(partitions: int) -> None:
 def test_every_key_is_of_a_kind_of_its_own_and_declared() -> None:
     keys = Keys("rs", 16)
     partition = all_keys(keys.partitions[3], "id_1")
-    meta = [keys.layout, keys.assistants, keys.assistant("a"), keys.deleted("a"), keys.receipt("a")]
+    meta = [keys.layout, keys.assistants(), keys.assistant("a"), keys.deleted("a")]
+    meta += [keys.receipt("a"), keys.assistants("library"), keys.deleted("a", "library")]
     meta += [keys.shapes, keys.slots("a")]
     meta += [keys.announced(kind, "a") for kind in ("tool", "engine", "worker")]
     meta += [keys.announcements(kind) for kind in ("tool", "engine", "worker")]
@@ -71,8 +72,10 @@ def all_keys(partition: Partition, object_id: str) -> list[str]:
         partition.timers,
         partition.ready,
         partition.outbox,
-        partition.threads,
-        partition.runs,
+        partition.threads(),
+        partition.runs(),
+        partition.threads("library"),
+        partition.runs("library"),
         partition.active,
         partition.usage,
     ]
@@ -94,4 +97,5 @@ def all_keys(partition: Partition, object_id: str) -> list[str]:
         partition.run_partial,
         partition.run_messages,
     )
-    return fixed + [name(object_id) for name in named]
+    of_tenant = [partition.deleted(object_id, "library")]
+    return fixed + of_tenant + [name(object_id) for name in named]

@@ -14,7 +14,7 @@ def counted(play: Play) -> list[CountUsage]:
 
 
 def test_a_turn_is_counted_for_its_tenant_and_model_at_the_time_of_its_answer() -> None:
-    play = a_turn(price=PRICE, tenant="library")
+    play = a_turn(price=PRICE)
     play.reply("look_up", usage=SPENT)
     tally = Tally(
         turns=1, prompt_tokens=100, cached_tokens=60, completion_tokens=20, cost_micros=146

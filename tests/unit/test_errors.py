@@ -37,7 +37,7 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 
 
 def test_no_error_is_answered_with_a_status_that_clients_retry_or_misread() -> None:
-    assert {wire.status for wire in TABLE.values()} <= {400, 404, 410, 500, 503}
+    assert {wire.status for wire in TABLE.values()} <= {400, 403, 404, 410, 500, 503}
     retried = {wire.status for wire in TABLE.values() if wire.retry_after_s}
     assert retried == {503}
 

@@ -317,6 +317,7 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
     ),
     (runs.usage_is_that_of_the_steps, a_reply, run(usage=Usage(prompt_tokens=11))),
     (runs.usage_is_that_of_the_steps, a_cancel, last_step(usage=Usage(prompt_tokens=1))),
+    (runs.a_run_belongs_to_the_tenant_of_its_thread, a_reply, thread(tenant="shop")),
     (runs.what_is_counted_is_what_the_run_used, a_reply, run(usage=Usage(prompt_tokens=11))),
     (runs.what_is_counted_is_what_the_run_used, a_reply, thread(spent=Tally(turns=1))),
     (runs.what_is_counted_is_what_the_run_used, a_reply, counted(prompt_tokens=0)),

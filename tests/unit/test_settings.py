@@ -9,19 +9,31 @@ REMOTE = {"api_url": "https://runstate.internal", "worker_key": SecretStr("secre
 
 
 def test_keys_of_clients_may_have_the_name_of_their_tenant() -> None:
-    keys = Settings.model_validate({"api_keys": "plain, library=one==,a.b-c=two,dGVh==,"}).api_keys
+    base64 = "c2l4dGVlbiBieXRlcyBpdHM=="
+    text = f"plain, library=one==,a.b-c= two,{base64},"
+    keys = Settings.model_validate({"api_keys": text}).api_keys
     assert [(key.tenant, key.secret.get_secret_value()) for key in keys] == [
-        ("default", "plain"),
+        (None, "plain"),
         ("library", "one=="),
         ("a.b-c", "two"),
-        ("default", "dGVh=="),
+        (None, base64),
     ]
 
 
-@pytest.mark.parametrize("strange", ["=key", "a|b=key", "a b=key", f"{'a' * 65}=key", "ä=key"])
-def test_what_cannot_be_a_tenants_name_is_part_of_the_key(strange: str) -> None:
-    (key,) = Settings.model_validate({"api_keys": strange}).api_keys
-    assert (key.tenant, key.secret.get_secret_value()) == ("default", strange)
+@pytest.mark.parametrize("keys", ["a=s3cret,b=s3cret", "s3cret,b=s3cret"])
+def test_a_key_of_two_tenants_is_refused_without_being_told(keys: str) -> None:
+    with pytest.raises(ValidationError, match="the same key is given twice") as refused:
+        Settings.model_validate({"api_keys": keys})
+    assert "s3cret" not in str([error["msg"] for error in refused.value.errors()])
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    ["=key", "a|b=key", "a b=key", "shop =key", f"{'a' * 65}=key", "ä=key", "shop=", "shop==", "="],
+)
+def test_a_mistake_in_a_named_key_does_not_make_it_the_operators(mistake: str) -> None:
+    with pytest.raises(ValidationError, match="a key with '=' is NAME=KEY"):
+        Settings.model_validate({"api_keys": f"plain,{mistake}"})
 
 
 def test_keys_of_workers_name_their_tools() -> None:

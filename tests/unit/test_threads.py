@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
-from orchestrator.commands import CreateRun, ImportMessage
+from orchestrator.commands import CreateRun, IfBusy, ImportMessage
 from orchestrator.decide import decide
-from orchestrator.decisions import EventType, PutEntry, QueueTurn, SetTimer, TimerKey, TimerKind
+from orchestrator.decisions import (
+    AddRun,
+    EventType,
+    PutEntry,
+    QueueTurn,
+    SetTimer,
+    TimerKey,
+    TimerKind,
+)
 from orchestrator.errors import MessageWhileBusy, ThreadBusy
 from orchestrator.records import Aggregate, Message, Thread
 from orchestrator.states import RunStatus
@@ -71,6 +79,17 @@ def test_a_command_that_is_decided_leaves_the_aggregate_it_was_given_as_it_was()
     after = decide(before, CreateRun("run_1", spec(), TTL_MS), 5).aggregate
     assert before.run is None
     assert after.run is not None
+
+
+def test_a_run_belongs_to_the_tenant_of_its_thread_whatever_was_asked_for() -> None:
+    thread = Thread(id="thread_1", created_ms=0, tenant="library")
+    command = CreateRun("run_1", spec(tenant="shop"), TTL_MS)
+    first = decide(Aggregate(thread=thread), command, 5).aggregate
+    assert first.spec is not None
+    assert first.spec.tenant == "library"
+    later = CreateRun("run_2", spec(tenant="shop"), TTL_MS, if_busy=IfBusy.ENQUEUE)
+    (added,) = (e for e in decide(first, later, 6).effects if isinstance(e, AddRun))
+    assert added.spec.tenant == "library"
 
 
 @pytest.mark.parametrize("situation", [*ACTIVE, *ENDED])

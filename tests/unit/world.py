@@ -55,7 +55,9 @@ class World:
     order; ``log`` is what was told of all runs.
     """
 
-    thread: Thread = field(default_factory=lambda: Thread(id="thread_1", created_ms=0))
+    thread: Thread = field(
+        default_factory=lambda: Thread(id="thread_1", created_ms=0, tenant="library")
+    )
     runs: Mapping[str, Aggregate] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     timers: Mapping[RunTimer, int] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""Every SDK plays its tour, and every answer that it gets is as the published schema has it."""
+"""Every SDK plays its tour with the key of a tenant, and every answer that it gets is as the
+published schema has it.
+"""
 
 from pathlib import Path
 
@@ -8,8 +10,10 @@ from tests.http.conformance.conftest import play
 from tests.http.conformance.recorder import Recorder
 from tests.http.conformance.schema import misfits
 from tests.http.conformance.sdks import SDKS, Sdk, offered
+from tests.http.conftest import as_a_tenant
 
 
+@as_a_tenant
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_an_sdk_can_do_all_that_it_offers_and_each_answer_fits_the_published_schema(
     sdk: Sdk, sdk_cache: Path, address: str, recorder: Recorder
