@@ -11,16 +11,19 @@ from orchestrator.store import RunRef, RunView, Store, served_queues
 from orchestrator.story.reason import Surroundings, reason
 from orchestrator.story.time_spent import Span, time_spent
 from orchestrator.story.timeline import Happening, timeline
+from orchestrator.turn_record import TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A run and its story. ``events`` have their ids, and tell no pieces of what the model said;
+    """A run and its story. ``turns`` are those that ended and the one that is played now;
+    ``events`` have their ids, and tell no pieces of what the model said;
     ``unserved`` are queues that its calls wait on, and no live worker listens to. A log that is not
     kept any more is empty.
     """
 
     view: RunView
+    turns: tuple[TurnRecord, ...]
     events: tuple[tuple[str, Event], ...]
     unserved: tuple[str, ...]
     why: str
@@ -32,7 +35,8 @@ async def explained(store: Store, run_id: str) -> Explained:
     """The run, wherever its thread is. Four round trips or so."""
     ref = await store.find_run(run_id)
     view = await view_run(store, ref)
-    events, served, engines, ahead = await asyncio.gather(
+    turns, events, served, engines, ahead = await asyncio.gather(
+        store.read_turns(ref),
         store.read_events(ref, has_deltas=False),
         served_queues(store),
         store.present("engine"),
@@ -40,12 +44,14 @@ async def explained(store: Store, run_id: str) -> Explained:
     )
     waited_on = {x.queue for x in view.calls if x.queue and x.state is CallState.DISPATCHED}
     unserved = tuple(sorted(waited_on - served))
+    failures = [failure for turn in turns for failure in turn.failures]
     log = [event for _, event in events]
     return Explained(
         view=view,
+        turns=tuple(turn.as_ended_with(view.run) for turn in turns),
         events=events,
         unserved=unserved,
-        why=reason(view, Surroundings(ahead, bool(engines), unserved)),
+        why=reason(view, Surroundings(ahead, bool(engines), unserved, failures)),
         timeline=timeline(view.calls, log),
         time_spent=time_spent(log, view.now_ms),
     )

@@ -3,12 +3,20 @@
 Tools of other clouds, which we keep without acting on them, pass through as they came.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from orchestrator.fields import Body, word_or_structure
-from orchestrator.server_tools import ServerToolType
+from orchestrator.server_tools import ServerToolType, named_twice
 
 TokenLimit = Annotated[int, Field(ge=256)]
 IfBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
@@ -86,6 +94,15 @@ class ServerTool(BaseModel):
 Tool = Annotated[
     FunctionTool | FileSearchTool | ServerTool | ForeignTool, Field(discriminator="type")
 ]
+
+
+def _names_once(tools: list[Tool]) -> list[Tool]:
+    if twice := named_twice([tool.model_dump() for tool in tools]):
+        raise ValueError(f"more than one tool is named {', '.join(map(repr, twice))}.")
+    return tools
+
+
+EachNameOnce: Final = AfterValidator(_names_once)
 
 
 class FunctionName(Body):

@@ -4,7 +4,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from api.fields import Executor, IfBusy, TokenLimit, Tool, ToolChoice, TruncationStrategy
+from api.fields import (
+    EachNameOnce,
+    Executor,
+    IfBusy,
+    TokenLimit,
+    Tool,
+    ToolChoice,
+    TruncationStrategy,
+)
 from orchestrator.fields import (
     AssistantValues,
     Body,
@@ -28,7 +36,7 @@ MAX_OUTPUT_BYTES: Final = 512 * 1024
 class AssistantFields(AssistantValues):
     """What creating and changing an assistant have in common."""
 
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=128), EachNameOnce] | None = None
 
 
 class CreateAssistant(AssistantFields):
@@ -154,7 +162,7 @@ class RunFields(Body):
     model: ModelName | None = None
     reasoning_effort: Effort | None = None
     instructions: Text | None = None
-    tools: Annotated[list[Tool], Field(max_length=20)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=20), EachNameOnce] | None = None
     tool_resources: ToolResources | None = None
     metadata: Metadata | None = None
     temperature: Temperature | None = None
@@ -182,7 +190,7 @@ class ReplayRun(Body):
 
     model: ModelName | None = None
     instructions: Text | None = None
-    tools: Annotated[list[Tool], Field(max_length=20)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=20), EachNameOnce] | None = None
     metadata: Metadata | None = None
 
 

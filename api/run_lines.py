@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from api.runs import on_time
 from orchestrator.projection import public_status
-from orchestrator.records import Price, Run, Usage
+from orchestrator.records import Price, Usage
 from orchestrator.states import RunStatus
 from orchestrator.store import PageQuery, RunView, Store
 
@@ -84,7 +84,7 @@ def run_line(view: RunView) -> RunLine:
     run, price = view.run, view.spec.price
     settled = sum(call.is_settled for call in view.calls)
     usage = run.usage if run.turns else Usage()
-    ended_ms = ended_ms_of(run)
+    ended_ms = run.ended_ms
     return RunLine(
         id=run.id,
         thread_id=run.thread_id,
@@ -106,9 +106,3 @@ def _cost_usd(usage: Usage | None, price: Price | None, turns: int) -> float | N
     if turns == 0:
         return 0.0
     return price.of(usage) if usage and price else None
-
-
-def ended_ms_of(run: Run) -> int | None:
-    """When the run ended. An expired one has no time of its own: it ended at its deadline."""
-    expired_ms = run.deadline_ms if run.status is RunStatus.EXPIRED else None
-    return run.completed_ms or run.failed_ms or run.cancelled_ms or expired_ms

@@ -6,9 +6,9 @@ from api.answers import answer
 from api.ownership import StoreDep
 from orchestrator.errors import NotFound
 from orchestrator.llm.sent import request_body, weights
-from orchestrator.records import Json, Price
+from orchestrator.records import Json
 from orchestrator.shell import view_run
-from orchestrator.store import RunRef, Store
+from orchestrator.store import RunRef, RunView, Store
 from orchestrator.turn_record import TurnRecord
 
 router = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}/turns", tags=["turns"])
@@ -19,7 +19,7 @@ async def list_turns(thread_id: str, run_id: str, store: StoreDep) -> Response:
     """List the turns of a run, in order."""
     ref = RunRef(thread_id, run_id)
     view = await view_run(store, ref)
-    lines = [_line(turn, view.spec.price) for turn in await store.read_turns(ref)]
+    lines = [_line(turn, view) for turn in await store.read_turns(ref)]
     return answer({"object": "list", "data": lines})
 
 
@@ -38,10 +38,12 @@ async def turn_object(store: Store, ref: RunRef, number: int) -> Json:
     entries = await store.read_entries(ref.thread_id)
     body = request_body(turn, ref.run_id, view.spec, entries)
     groups = weights(turn, entries)
-    return _line(turn, view.spec.price) | {"groups": groups, "request": body}
+    return _line(turn, view) | {"groups": groups, "request": body}
 
 
-def _line(turn: TurnRecord, price: Price | None) -> Json:
+def _line(turn: TurnRecord, view: RunView) -> Json:
     """``cost_usd`` is ``null`` where the price or the usage is unknown."""
+    price = view.spec.price
     cost_usd = price.of(turn.spent) if price and turn.spent else None
-    return {"object": "thread.run.turn", **turn.model_dump(mode="json"), "cost_usd": cost_usd}
+    fields = turn.as_ended_with(view.run).model_dump(mode="json")
+    return {"object": "thread.run.turn", **fields, "cost_usd": cost_usd}

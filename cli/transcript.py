@@ -40,14 +40,24 @@ def head(turn: dict[str, Any]) -> Iterator[str]:
         yield f"compacted {ranges(tried['replaced'])}, {place}{why}{_tokens(tried['usage'])}"
     for field in turn["without"]:
         yield f"without   {field}, which the model refuses"
+    if count := turn["continuations"]:
+        yield f"went on   {count} times, each time behind what it had said"
     for failure in turn["failures"]:
         yield f"failed    {printable(failure)}"
-    yield f"took      {turn['latency_ms']} ms, ended with {turn['stop'] or 'no answer'}"
+    yield _end(turn)
     if usage := turn["usage"]:
         cached = f", {usage['cached_tokens']} cached" if usage["cached_tokens"] else ""
         cost = "an unknown price" if turn["cost_usd"] is None else f"${turn['cost_usd']:.6f}"
         tokens = f"{usage['prompt_tokens']} + {usage['completion_tokens']}"
         yield f"tokens    {tokens}{cached}, at {cost}"
+
+
+def _end(turn: dict[str, Any]) -> str:
+    if turn["asked_ms"] is None:
+        return "took      no request: the model was not asked"
+    if turn["latency_ms"] is None:
+        return "took      no answer yet"
+    return f"took      {turn['latency_ms']} ms, ended with {turn['stop'] or 'no answer'}"
 
 
 def _tokens(usage: dict[str, int] | None) -> str:

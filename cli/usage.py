@@ -4,6 +4,7 @@ from typing import Any
 
 from cli.client import Client
 from cli.terminal import print_table
+from orchestrator.story.words import counted
 
 COLUMNS = ("turns", "prompt", "cached", "answers", "cost", "")
 
@@ -35,7 +36,7 @@ def unknown(sums: dict[str, Any]) -> str:
     """What the figures leave out, in words."""
     parts = []
     if sums["unpriced_turns"] and sums["cost_usd"] is not None:
-        parts.append(f"{sums['unpriced_turns']} turns of unknown cost")
+        parts.append(f"{counted(sums['unpriced_turns'], 'turn')} of unknown cost")
     if sums["uncounted_turns"]:
         parts.append(f"{sums['uncounted_turns']} of unknown tokens")
     return "and " + ", ".join(parts) if parts else ""

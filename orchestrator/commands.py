@@ -133,12 +133,14 @@ class OpenCalls:
 class Compact:
     """Older entries are summarised before the model is asked. ``replaces``: their places; ``text``
     is ``None`` if the attempt came to nothing; its ``usage`` was paid for all the same.
+    ``record``: of the turn so far; the summary's place is added to it.
     """
 
     generation: int
     text: str | None
     replaces: Spans
     usage: Usage | None
+    record: TurnRecord | None = None
 
 
 class Stop(StrEnum):

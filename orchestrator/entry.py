@@ -9,6 +9,7 @@ from pydantic_settings import SettingsError
 from orchestrator.app_file.app import App
 from orchestrator.app_file.reader import AppFileInvalid, load_app
 from orchestrator.settings import Settings
+from orchestrator.yaml_mistakes import sentence_of
 from orchestrator.yaml_text import written
 
 
@@ -23,7 +24,7 @@ def read_settings() -> Settings:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise Misconfigured(
-            "\n".join(_complaint(one["loc"], one["msg"]) for one in found)
+            "\n".join(_complaint(one["loc"], sentence_of(one)) for one in found)
         ) from None
     except SettingsError as error:
         name = str(error).split('"')[1]  # it has no attribute for that
@@ -56,7 +57,6 @@ def settle() -> None:
 
 
 def _complaint(loc: tuple[int | str, ...], sentence: str) -> str:
-    sentence = sentence.removeprefix("Value error, ")
     if not loc:
         return f"The environment is wrong: {sentence}."
     place = f" at {written(loc[1:])}" if loc[1:] else ""

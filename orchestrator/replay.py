@@ -14,7 +14,7 @@ def past(run: Run, turns: Sequence[TurnRecord], entries: Iterable[Entry]) -> tup
     """
     if not run.is_final:
         raise CannotReplay(run.id, "it has not ended")
-    if not turns or turns[0].turn != 0:
+    if not turns or turns[0].turn != 0 or not turns[0].has_prompt:
         raise CannotReplay(run.id, "no model was asked")
     known = (turns[0].shown, *turns[0].dropped.values())
     last = max((place for spans in known for _, place in spans), default=-1)

@@ -5,7 +5,8 @@ They are declared in the provider's own words, ``{"type": "web_search_20250305",
 request; here it counts for the whole run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from orchestrator.records import Json
@@ -35,6 +36,13 @@ def name_of(tool: Json) -> str:
     """What the model calls it: the type without its date."""
     kind, _, _ = str(tool["type"]).rpartition("_")
     return kind
+
+
+def named_twice(tools: Sequence[Json]) -> list[str]:
+    """The names that more than one of a run's tools has: models know tools by nothing else."""
+    functions = [tool["function"]["name"] for tool in tools if tool.get("type") == "function"]
+    names = Counter([*functions, *map(name_of, server_tools(tools))])
+    return sorted(name for name, times in names.items() if times > 1)
 
 
 def with_uses_left(tools: Iterable[Json], uses: Mapping[str, int]) -> tuple[Json, ...]:

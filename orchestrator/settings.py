@@ -168,16 +168,16 @@ class Settings(BaseSettings):
     worker_key: SecretStr | None = Field(
         None, description="That worker's key: one of the API's `RUNSTATE_WORKER_KEYS`."
     )
-    replay_window_s: float = Field(
+    replay_window_s: Seconds = Field(
         60.0,
         gt=0,
         description="An SDK's repetition of a request is known for so many seconds; where a thread"
         " is meant, for ten minutes more, and a deletion for a day.",
     )
-    idempotency_ttl_s: float = Field(
+    idempotency_ttl_s: Seconds = Field(
         86_400.0, gt=0, description="An Idempotency-Key is remembered for so many seconds."
     )
-    run_ttl_s: float = Field(
+    run_ttl_s: Seconds = Field(
         600.0, gt=0, description="A run expires this many seconds after its creation."
     )
     max_turns: int = Field(50, ge=1, description="Model turns per run; one more fails the run.")
@@ -203,19 +203,19 @@ class Settings(BaseSettings):
         description="Runs and messages for a thread that has an active run: reject, enqueue,"
         " interrupt or rollback, unless the request says which.",
     )
-    turn_lease_s: float = Field(
+    turn_lease_s: Seconds = Field(
         15.0, gt=0, description="An engine silent for this many seconds loses its turn."
     )
-    call_lease_s: float = Field(
+    call_lease_s: Seconds = Field(
         10.0, gt=0, description="A worker silent for this many seconds loses its call."
     )
-    cancel_watchdog_s: float = Field(
+    cancel_watchdog_s: Seconds = Field(
         5.0, gt=0, description="Cancelling is confirmed after this many seconds without an engine."
     )
-    unserved_after_s: float = Field(
+    unserved_after_s: Seconds = Field(
         60.0, gt=0, description="A call whose queue has no worker is answered with an error then."
     )
-    worker_grace_s: float = Field(
+    worker_grace_s: Seconds = Field(
         80.0, ge=0, description="On SIGTERM, this many seconds for a worker's calls to end."
     )
     worker_memory_mb: int | None = Field(
@@ -230,31 +230,34 @@ class Settings(BaseSettings):
     engine_concurrency: int = Field(
         1000, ge=1, description="Model turns that one engine has under way at once."
     )
-    shutdown_grace_s: float = Field(
+    shutdown_grace_s: Seconds = Field(
         10.0, ge=0, description="On SIGTERM, this many seconds to finish what is under way."
     )
     model_max_retries: int = Field(
         2, ge=0, description="Repetitions of a failed model call (429, 5xx, broken connections)."
     )
-    model_connect_timeout_s: float = Field(
+    model_connect_timeout_s: Seconds = Field(
         10.0, gt=0, description="A connection to a model is made within so many seconds or fails."
     )
-    model_first_token_timeout_s: float = Field(
+    model_first_token_timeout_s: Seconds = Field(
         120.0, gt=0, description="A model that has said nothing after so many seconds has failed."
     )
-    model_timeout_s: float = Field(
+    model_timeout_s: Seconds = Field(
         120.0, gt=0, description="A model silent for this many seconds in between has failed."
     )
-    model_total_timeout_s: float = Field(
+    model_total_timeout_s: Seconds = Field(
         600.0, gt=0, description="A model that has not ended its answer after so many has failed."
     )
     delta_batch_ms: int = Field(
-        20, ge=0, description="What a model says in so many milliseconds is logged together."
+        20,
+        ge=0,
+        le=10_000,
+        description="What a model says in so many milliseconds is logged together.",
     )
-    event_retention_s: float = Field(
+    event_retention_s: Seconds = Field(
         86_400.0, gt=0, description="The event log of a run is kept this long after its end."
     )
-    keep_alive_s: float = Field(
+    keep_alive_s: Seconds = Field(
         15.0, gt=0, description="A stream that is silent for so many seconds sends a comment line."
     )
     openai_base_url: str | None = Field(
@@ -272,7 +275,10 @@ class Settings(BaseSettings):
         None, description="The folder of NAME.yaml for models named scripted/NAME."
     )
     tool_retention_s: int = Field(
-        86_400, ge=1, description="A tool whose workers are silent that long is the client's again."
+        86_400,
+        ge=1,
+        le=YEAR_S,
+        description="A tool whose workers are silent that long is the client's again.",
     )
     log_level: LogLevel = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
     log_json: bool = Field(False, description="Logs as JSON lines.")

@@ -204,6 +204,13 @@ class Store(Protocol):
         """
         ...
 
+    async def keep_turn(self, ref: RunRef, record: TurnRecord) -> bool:
+        """Write down what a turn is about to be sent, in the place of what was known of it before.
+
+        One round trip. False, and nothing written, when it is no longer this generation's.
+        """
+        ...
+
     # -- reading ----------------------------------------------------------------------------------
 
     async def view(self, ref: RunRef) -> RunView:

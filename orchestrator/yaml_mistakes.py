@@ -22,7 +22,14 @@ Mistake = tuple[Way, str]
 def mistakes(error: ValidationError, data: Any) -> list[Mistake]:
     """What pydantic has found in the data of the file."""
     details = error.errors(include_url=False, include_input=False)
-    return [(_way(one["loc"], data), _sentence(one)) for one in details]
+    return [(_way(one["loc"], data), sentence_of(one)) for one in details]
+
+
+def sentence_of(error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in words, without a full stop."""
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    return _SENTENCES.get(error["type"], error["msg"])
 
 
 def in_lines(path: Path, text: YamlText, found: Iterable[Mistake]) -> str:
@@ -32,12 +39,6 @@ def in_lines(path: Path, text: YamlText, found: Iterable[Mistake]) -> str:
         f"{path}:{line}: {f'{place}: ' if place else ''}{sentence.rstrip('.')}."
         for line, place, sentence in placed
     )
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    return _SENTENCES.get(error["type"], error["msg"])
 
 
 def _way(loc: Way, data: Any) -> Way:

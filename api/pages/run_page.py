@@ -10,7 +10,7 @@ from starlette.responses import Response
 from api.explained import explained, ref_of
 from api.pages.rendering import page
 from api.pages.time_bar import draw
-from api.run_lines import ended_ms_of, run_line
+from api.run_lines import run_line
 from orchestrator.conversation import message_text
 from orchestrator.records import CallRound, Entry, Message, MessageStatus, Output, Run, Summary
 from orchestrator.records.guards import Guarded
@@ -39,14 +39,13 @@ async def run_page(store: Store, run_id: str, *, is_live: bool) -> Response:
     known = await explained(store, run_id)
     view, ref = known.view, ref_of(known.view)
     run = view.run
-    turns, entries, loaded = await asyncio.gather(
-        store.read_turns(ref),
+    entries, loaded = await asyncio.gather(
         store.read_entries(ref.thread_id),
         store.load(ref.thread_id, ref.run_id),
     )
-    price = view.spec.price
+    turns, price = known.turns, view.spec.price
     outputs = {entry.call_id: entry.text for entry in entries if isinstance(entry, Output)}
-    end_ms = ended_ms_of(run) or view.now_ms
+    end_ms = run.ended_ms or view.now_ms
     return page(
         "run.html",
         run=run,

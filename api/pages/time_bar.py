@@ -68,7 +68,7 @@ def draw(
     """The drawing of a run from its creation to ``end_ms``."""
     scale = _Scale(created_ms, max(end_ms - created_ms, 1))
     lanes = sorted(
-        [*_turn_lanes(scale, turns), *_call_lanes(scale, calls, end_ms)],
+        [*_turn_lanes(scale, turns, end_ms), *_call_lanes(scale, calls, end_ms)],
         key=lambda lane: lane.bars[0].x,
     )
     return Drawing(
@@ -96,10 +96,12 @@ class _Scale:
         return Bar(kind, round(x, 2), round(min(width, 1000 - x), 2), told)
 
 
-def _turn_lanes(scale: _Scale, turns: Sequence[TurnRecord]) -> Iterator[Lane]:
+def _turn_lanes(scale: _Scale, turns: Sequence[TurnRecord], end_ms: int) -> Iterator[Lane]:
     for turn in turns:
-        end_ms = turn.asked_ms + turn.latency_ms
-        bar = scale.bar("model", f"turn {turn.turn}", turn.asked_ms, end_ms)
+        if turn.asked_ms is None:
+            continue
+        answered_ms = end_ms if turn.latency_ms is None else turn.asked_ms + turn.latency_ms
+        bar = scale.bar("model", f"turn {turn.turn}", turn.asked_ms, answered_ms)
         yield Lane(f"turn {turn.turn}", f"turn-{turn.turn}", (bar,))
 
 

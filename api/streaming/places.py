@@ -25,14 +25,14 @@ class Place(NamedTuple):
     frame: int = 0
 
     @classmethod
-    def read(cls, text: str) -> Self:
-        """The place that a client names. Raises ``InvalidValue``."""
+    def read(cls, text: str, param: str = "after") -> Self:
+        """The place that a client names in this parameter or header. Raises ``InvalidValue``."""
         match = _ID.fullmatch(text)
         if match is None:
             raise InvalidValue(
                 f"Invalid event id '{text[:64]}'. Send one that a stream of this run has given, or"
                 " 0 for the whole stream.",
-                "after",
+                param,
             )
         return cls(*(int(part or 0) for part in match.groups()))
 

@@ -45,7 +45,7 @@ async def read_events(  # noqa: PLR0913, PLR0917
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Stream all that a run tells, from its beginning or from behind an event, to its end."""
-    place = Place.read(after or last_event_id or "0")
+    place = Place.read(after or last_event_id or "0", "after" if after else "Last-Event-ID")
     view = await _readable(store, RunRef(thread_id, run_id))
     return EventStream(readers, store, view, place, has_ids=True, ends_at_question=False)
 

@@ -43,9 +43,9 @@ class App:
             yield {
                 name: Assistant.model_fields[name].get_default() if value is None else value
                 for name, value in given.items()
-            } | {"tools": tuple(self._tools_of(entry))}
+            } | {"tools": tuple(self.tools_of(entry))}
 
-    def _tools_of(self, assistant: AssistantEntry) -> Iterator[Json]:
+    def tools_of(self, assistant: AssistantEntry) -> Iterator[Json]:
         """As the API has them, but for those that are switched off."""
         for name in assistant.tools:
             entry = self.file.tools.get(name, FunctionEntry())

@@ -1,6 +1,6 @@
 """Reads an app file. What is wrong with it is told all at once, each time with its line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from orchestrator.app_file.app import App
 from orchestrator.app_file.code import Code
 from orchestrator.app_file.document import AppFile, Checks, FunctionEntry
+from orchestrator.server_tools import named_twice
 from orchestrator.yaml_mistakes import Mistake, in_lines, mistakes
 from orchestrator.yaml_text import NotYaml, YamlText
 
@@ -34,14 +35,21 @@ def load_app(path: Path | None) -> App:
     code = Code(path.parent)
     table = found.data.get("tools") if isinstance(found.data, dict) else None
     checks = Checks(code, frozenset(table if isinstance(table, dict) else ()))
+    problems: list[Mistake] = []
     try:
         file = AppFile.model_validate(found.data, context=checks)
     except ValidationError as error:
-        raise _invalid(path, found.text, mistakes(error, found.data)) from None
-    problems = [*_wrong_functions(file, code), *_wrong_folder(file, path.parent)]
+        problems = mistakes(error, found.data)
+        file = _sound(found.data, problems)
+    app = App(file, code)
+    problems += [
+        *_wrong_functions(file, code),
+        *_wrong_folder(file, path.parent),
+        *_tools_of_one_name(app),
+    ]
     if problems:
-        raise _invalid(path, found.text, problems)
-    return App(file, code)
+        raise AppFileInvalid(in_lines(path, found.text, problems))
+    return app
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +71,16 @@ def _read(path: Path) -> _Found:
     return _Found(text, {} if data is None else data)
 
 
-def _invalid(path: Path, text: YamlText, problems: list[Mistake]) -> AppFileInvalid:
-    return AppFileInvalid(in_lines(path, text, problems))
+def _sound(data: Any, problems: Iterable[Mistake]) -> AppFile:
+    """The sections in which nothing is wrong yet."""
+    wrong = {way[0] for way, _ in problems if way}
+    sections = data if isinstance(data, dict) else {}
+    return AppFile.model_validate({k: v for k, v in sections.items() if k not in wrong})
 
 
 def _wrong_functions(file: AppFile, code: Code) -> Iterator[Mistake]:
+    if not code.is_complete:
+        return
     for name, entry in file.tools.items():
         if not isinstance(entry, FunctionEntry):
             continue
@@ -82,3 +95,11 @@ def _wrong_folder(file: AppFile, folder: Path) -> Iterator[Mistake]:
     scripts_dir = file.models.scripts_dir
     if scripts_dir is not None and not (folder / scripts_dir).is_dir():
         yield ("models", "scripts_dir"), f"There is no folder {folder / scripts_dir}"
+
+
+def _tools_of_one_name(app: App) -> Iterator[Mistake]:
+    """Models know a server-side tool by its type, whatever the file calls it."""
+    for place, assistant in enumerate(app.file.assistants):
+        if twice := named_twice(tuple(app.tools_of(assistant))):
+            sentence = f"To models, more than one of these is named {', '.join(twice)}"
+            yield ("assistants", place, "tools"), sentence

@@ -43,8 +43,8 @@ def budget(spent: Usage, spec: RunSpec) -> Cap | None:
         )
     if spec.max_cost_usd and spec.price and spec.price.of(spent) >= spec.max_cost_usd:
         return Cap(
-            f"A run may cost ${spec.max_cost_usd:.2f} and this one has cost"
-            f" ${spec.price.of(spent):.4f} (RUNSTATE_MAX_COST_USD).",
+            f"A run may cost ${spec.max_cost_usd:g} and this one has cost"
+            f" ${spec.price.of(spent):.6f} (RUNSTATE_MAX_COST_USD).",
             code="rate_limit_exceeded",
         )
     return None

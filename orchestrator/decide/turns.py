@@ -106,11 +106,14 @@ def compact(draft: Draft, command: Compact) -> None:
         summary_usage=(command.usage or Usage()).plus(run.summary_usage),
         failed_summaries=run.failed_summaries + (not is_made),
     )
+    record = command.record
     if command.text is not None:
         summary = Summary(
             seq=0, run_id=run.id, turn=run.turns, text=command.text, replaces=command.replaces
         )
-        draft.append(summary)
+        seq = draft.append(summary)
+        record = record and record.with_summary_at(seq)
+    _keep(draft, record)
     entries = ", ".join(f"{first}-{last}" for first, last in command.replaces)
     kind = "summary of the entries" if is_made else "no summary of the entries"
     draft.tell_run(EventType.TURN_COMPACTED, detail=f"{kind} {entries}")

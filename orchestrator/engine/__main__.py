@@ -34,6 +34,7 @@ async def main() -> None:
     except (StoreMismatch, StoreUnavailable) as error:
         sys.exit(str(error))
     models = Models(settings)
+    await asyncio.to_thread(models.load)
     guards = Guards(tuple(app.guardrails()))
     engine = Engine(store, models, Dispatcher(store, settings), settings, name, guards)
     settle()

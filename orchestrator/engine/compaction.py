@@ -6,7 +6,7 @@ for once, whatever dies. If none can be had, the prompt is truncated like any ot
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import structlog
 
@@ -14,10 +14,12 @@ from orchestrator.commands import Compact, Stop
 from orchestrator.conversation import Group
 from orchestrator.engine import prompt
 from orchestrator.engine.asking import listen
+from orchestrator.engine.guarding import Cleared
+from orchestrator.engine.recorder import Recorder
 from orchestrator.errors import ModelError, StaleTurn
 from orchestrator.llm.protocol import Model, Reply, TurnRequest
 from orchestrator.llm.routing import Models
-from orchestrator.records import Entry, Run, RunSpec, Spans
+from orchestrator.records import Run, RunSpec, Spans
 from orchestrator.settings import Settings
 from orchestrator.shell import change_run
 from orchestrator.store import RunRef, Store
@@ -27,47 +29,29 @@ from orchestrator.turn_record import Compaction, places, spans
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The run and the transcript after it, and what was done."""
-
-    run: Run
-    entries: Sequence[Entry]
-    compactions: tuple[Compaction, ...] = ()
-
-
-async def compact(
-    store: Store, models: Models, before: Compacted, spec: RunSpec, settings: Settings
-) -> Compacted:
+async def compact(  # noqa: PLR0913, PLR0917 - what a turn knows
+    store: Store,
+    models: Models,
+    before: Cleared,
+    spec: RunSpec,
+    settings: Settings,
+    notes: Recorder,
+) -> Cleared:
     """Summarise until the prompt fits, or nothing is gained any more."""
     found, routes = before, models.routes(spec.model)
     while part := prompt.to_summarise(found.run, spec, found.entries, routes):
-        found = await _replace(store, models, found, spec, part, settings)
-        if found.compactions[-1].failure is not None:
+        replaced = _places(part.groups)
+        await notes.summarise(replaced)
+        model = models.model_for(spec.model, found.run.failed_attempts)
+        text, done = await _written(model, _request(found.run, spec, part), replaced, settings)
+        found = await _commit(store, found, notes, text, done)
+        if text is None:
             break
     return found
 
 
-async def _replace(  # noqa: PLR0913, PLR0917 - what a turn knows
-    store: Store,
-    models: Models,
-    before: Compacted,
-    spec: RunSpec,
-    part: prompt.Part,
-    settings: Settings,
-) -> Compacted:
-    run, entries = before.run, before.entries
-    model = models.model_for(spec.model, run.failed_attempts)
-    text, done = await _written(model, _request(run, spec, part), part, settings)
-    run = await _commit(store, run, Compact(run.generation, text, done.replaced, done.usage))
-    if text is not None:
-        entries = await store.read_entries(run.thread_id)
-        done = done.but(seq=entries[-1].seq)
-    return Compacted(run, entries, (*before.compactions, done))
-
-
 async def _written(
-    model: Model, request: TurnRequest, part: prompt.Part, settings: Settings
+    model: Model, request: TurnRequest, replaced: Spans, settings: Settings
 ) -> tuple[str | None, Compaction]:
     """The summary, if it is one, and what became of the attempt."""
     now = asyncio.get_running_loop().time
@@ -80,7 +64,7 @@ async def _written(
     if failure is not None:
         log.warning("summary.failed", error=failure)
     done = Compaction(
-        replaced=_places(part.groups),
+        replaced=replaced,
         usage=reply.usage if reply else None,
         latency_ms=round((now() - began_s) * 1000),
         failure=failure,
@@ -88,12 +72,21 @@ async def _written(
     return (reply.text if reply and failure is None else None), done
 
 
-async def _commit(store: Store, run: Run, command: Compact) -> Run:
-    """The run after it. Raises ``StaleTurn`` if it may not cost more, and so has ended."""
-    changed = (await change_run(store, RunRef(run.thread_id, run.id), command)).run
-    if changed is None or changed.is_final:
+async def _commit(
+    store: Store, before: Cleared, notes: Recorder, text: str | None, done: Compaction
+) -> Cleared:
+    """What is there then. Raises ``StaleTurn`` if the run may not cost more, and so has ended."""
+    run = before.run
+    notes.summarised(done)
+    command = Compact(run.generation, text, done.replaced, done.usage, notes.record)
+    changed = await change_run(store, RunRef(run.thread_id, run.id), command)
+    if changed.run is None or changed.run.is_final:
         raise StaleTurn(run.id, run.generation, run.status)
-    return changed
+    if text is None:
+        return replace(before, run=changed.run)
+    entries = await store.read_entries(run.thread_id)
+    notes.summarised(done.but(seq=entries[-1].seq))
+    return Cleared(changed.run, entries)
 
 
 def _request(run: Run, spec: RunSpec, part: prompt.Part) -> TurnRequest:

@@ -12,12 +12,12 @@ from typing import Final
 
 import structlog
 
-from orchestrator.commands import Command, ConfirmCancel, RequeueTurn, StartTurn, TurnFailed
+from orchestrator.commands import Command, ConfirmCancel, StartTurn, TurnFailed
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.dispatch import Dispatcher
 from orchestrator.engine.guards import Guards
 from orchestrator.engine.held import HeldTurn, LetGo
-from orchestrator.engine.turn import play_turn
+from orchestrator.engine.turn import Turn
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
 from orchestrator.housekeeping import timers
 from orchestrator.llm.routing import Models
@@ -155,13 +155,13 @@ class Engine:
         held = tuple(self._held.values())
         renewals = (
             self._store.renew(
-                turn.ref, TimerKey(TimerKind.TURN_LEASE, turn.generation), self._lease_ms
+                one.turn.ref, TimerKey(TimerKind.TURN_LEASE, one.turn.generation), self._lease_ms
             )
-            for turn in held
+            for one in held
         )
-        for turn, is_ours in zip(held, await asyncio.gather(*renewals), strict=True):
+        for one, is_ours in zip(held, await asyncio.gather(*renewals), strict=True):
             if not is_ours:
-                turn.let_go(LetGo.LOST)
+                one.let_go(LetGo.LOST)
 
     async def _beat(self) -> None:
         info = {"host": self._host, "turns": str(len(self._turns))}
@@ -181,12 +181,9 @@ class Engine:
                 log.debug("turn.not_due", reason=str(error))
                 await self._acknowledge(due)
                 return
-            run = aggregate.run
-            assert run is not None  # noqa: S101 - StartTurn is refused without one
-            asking = asyncio.create_task(
-                play_turn(self._store, self._models, aggregate, self._settings, self._guards)
-            )
-            held = self._hold(HeldTurn(due.ref, run.generation, asking))
+            turn = Turn(self._store, self._models, aggregate, self._settings, self._guards)
+            asking = asyncio.create_task(turn.play())
+            held = self._hold(HeldTurn(turn, asking))
             try:
                 await self._acknowledge(due)
                 await asyncio.wait({asking})
@@ -197,14 +194,14 @@ class Engine:
 
     def _hold(self, held: HeldTurn) -> HeldTurn:
         """Keep the turn's lease from now on. An earlier turn of the run that we lost is over."""
-        if (lost := self._held.get(held.ref.run_id)) is not None:
+        if (lost := self._held.get(held.turn.ref.run_id)) is not None:
             lost.let_go(LetGo.LOST)
-        self._held[held.ref.run_id] = held
+        self._held[held.turn.ref.run_id] = held
         return held
 
     def _drop(self, held: HeldTurn) -> None:
-        if self._held.get(held.ref.run_id) is held:
-            del self._held[held.ref.run_id]
+        if self._held.get(held.turn.ref.run_id) is held:
+            del self._held[held.turn.ref.run_id]
 
     async def _acknowledge(self, due: DueTurn) -> None:
         """Take the entry off the ready stream. Left there, it is found again and means nothing."""
@@ -216,7 +213,7 @@ class Engine:
         if command is None:
             return
         try:
-            await self._insist(held.ref, command)
+            await self._insist(held.turn.ref, command)
         except (NotNow, Gone) as error:
             log.info("turn.superseded", reason=str(error))
 
@@ -228,7 +225,7 @@ class Engine:
             case LetGo.CANCELLED:
                 return ConfirmCancel()
             case LetGo.STOPPING:
-                return RequeueTurn(held.generation)
+                return held.turn.hand_back()
             case _:
                 return None
 
@@ -237,12 +234,12 @@ class Engine:
         if error is None:
             return held.asking.result()
         if isinstance(error, StoreUnavailable):
-            return RequeueTurn(held.generation)
+            return held.turn.hand_back()
         if isinstance(error, NotNow | Gone):
             return None
         log.error("turn.failed", exc_info=error)
         message = "The server failed while it asked the model."
-        return TurnFailed(held.generation, "server_error", message)
+        return TurnFailed(held.turn.generation, "server_error", message)
 
     async def _insist(self, ref: RunRef, command: Command) -> None:
         """Commit through an absence of the store: a reply that was paid for is not thrown away."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from orchestrator.fields import MAX_TEXT_CHARS
 from orchestrator.guardrails import AT_TOOLS, Guardrail, Rewrite, Stop, Verdict
 from orchestrator.llm.protocol import Delta, TextDelta
 from orchestrator.records import Firing, GuardPoint
@@ -82,10 +83,13 @@ class Guards:
 async def _judge(rail: Guardrail, text: str, tool: str | None) -> tuple[Verdict, str | None]:
     """The verdict, and what is told of a stop."""
     given = (text, tool) if rail.on in AT_TOOLS else (text,)
+    most = max(MAX_TEXT_CHARS, len(text))
     try:
         verdict = await _answer(rail, given)
         if verdict is not None:
             verdict.text.encode()  # what cannot be stored is no verdict
+            if (length := len(verdict.text)) > most:
+                return _failed(rail), f"it wrote {length} characters, at most {most} are taken"
     except _TooSlow:
         return _failed(rail), f"it did not answer within {rail.timeout_s:g} s"
     except Exception as error:

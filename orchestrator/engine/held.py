@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from orchestrator.commands import ApplyGuards, RequeueTurn, RunOut, TurnFailed, TurnResult
-from orchestrator.store import RunRef
+from orchestrator.engine.turn import Conclusion, Turn
 
 
 class LetGo(StrEnum):
@@ -21,11 +20,10 @@ class LetGo(StrEnum):
 
 @dataclass(slots=True)
 class HeldTurn:
-    """One turn under way under ``generation``."""
+    """One turn under way; ``asking`` plays it."""
 
-    ref: RunRef
-    generation: int
-    asking: asyncio.Task[TurnResult | TurnFailed | RunOut | RequeueTurn | ApplyGuards]
+    turn: Turn
+    asking: asyncio.Task[Conclusion]
     reason: LetGo | None = field(default=None)
 
     def let_go(self, reason: LetGo) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from orchestrator import summaries
@@ -91,10 +92,13 @@ def to_summarise(
 
 
 def too_much(prompt: Prompt, run: Run, spec: RunSpec) -> RunOut | TurnFailed | None:
-    """How the turn ends if even the smallest prompt is over its limit."""
+    """How the turn ends if even the smallest prompt is over its limit; told as the provider counts,
+    since what was used is counted so as well.
+    """
     limit, needed = prompt.limit, prompt.counted_tokens
     if limit is None or needed is None or needed <= limit.tokens:
         return None
+    needed, takes = (ceil(count * run.token_ratio) for count in (needed, limit.tokens))
     begin = (
         f"With all left out that may be, the next prompt has about {needed} tokens (what is pinned,"
         " the newest message of the user and the newest round of calls always stay)"
@@ -109,7 +113,7 @@ def too_much(prompt: Prompt, run: Run, spec: RunSpec) -> RunOut | TurnFailed | N
     return TurnFailed(
         run.generation,
         "invalid_prompt",
-        f"{begin}; the model {spec.model} takes {limit.tokens} beside its answer.",
+        f"{begin}; the model {spec.model} takes {takes} beside its answer.",
     )
 
 

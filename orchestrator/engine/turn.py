@@ -5,6 +5,7 @@ that had it is gone.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from orchestrator.commands import (
 )
 from orchestrator.engine import prompt
 from orchestrator.engine.asking import ask, pause_s
-from orchestrator.engine.compaction import Compacted, compact
+from orchestrator.engine.compaction import compact
 from orchestrator.engine.guarding import Reviewed, clear, review
 from orchestrator.engine.guards import Guards
 from orchestrator.engine.prompt import Prompt
@@ -30,82 +31,109 @@ from orchestrator.engine.speech import Speech
 from orchestrator.errors import ModelError
 from orchestrator.llm.protocol import TurnRequest
 from orchestrator.llm.routing import Models
-from orchestrator.records import Aggregate, Run, RunSpec, ToolSpec
+from orchestrator.records import Aggregate, GuardPoint, Run, RunSpec, ToolSpec
 from orchestrator.server_tools import with_uses_left
 from orchestrator.settings import Settings
 from orchestrator.store import RunRef, Store
-from orchestrator.turn_record import TurnRecord
+
+Conclusion = TurnResult | TurnFailed | RunOut | RequeueTurn | ApplyGuards
 
 log = structlog.get_logger(__name__)
 
 
-async def play_turn(
-    store: Store, models: Models, aggregate: Aggregate, settings: Settings, guards: Guards
-) -> TurnResult | TurnFailed | RunOut | RequeueTurn | ApplyGuards:
-    """Ask the model what comes next, and log what it says.
+class Turn:
+    """One turn under way. ``aggregate`` is what ``StartTurn`` committed."""
 
-    A call that failed and may succeed later is repeated, at most ``model_max_retries`` times and
-    never past the run's deadline; once something of it has been logged, by handing the turn back,
-    so that it is logged anew. ``aggregate`` is what ``StartTurn`` committed. Cancelling aborts the
-    request to the provider.
-    """
-    run, spec = aggregate.run, aggregate.spec
-    assert run is not None and spec is not None  # noqa: S101, PT018 - StartTurn had them
-    now, guards = asyncio.get_running_loop().time, guards.of(spec.model)
-    ends_at = now() + (run.deadline_ms - run.updated_ms) / 1000
-    entries, tools, earlier = await asyncio.gather(
-        store.read_entries(run.thread_id),
-        store.tools(spec.function_names()),
-        _handed_back(store, run),
-    )
-    routes = models.routes(spec.model)
-    cleared = await clear(store, guards, aggregate, entries)
-    if isinstance(cleared, ApplyGuards):
-        return cleared
-    begun = Compacted(cleared.run, cleared.entries)
-    compacted = await compact(store, models, begun, spec, settings)
-    run = compacted.run
-    shown = prompt.prepare(run, spec, compacted.entries, routes)
-    notes = Recorder(run, shown, now, compacted.compactions, earlier)
-    if (end := prompt.too_much(shown, run, spec)) is not None:
-        return replace(end, record=notes.record(_request(run, spec, shown, 0), routes[0]))
-    while True:
-        request = _request(run, spec, shown, len(notes.errors))
-        route = models.route(spec.model, request.failed_attempts)
-        notes.ask()
-        speech = Speech(store, run, settings.delta_batch_ms / 1000)
-        model = models.model_for(spec.model, request.failed_attempts)
-        try:
-            reply = await ask(model, request, speech, settings, guards.holds)
-        except ModelError as error:
-            notes.errors.append(str(error))
-            failures = len(notes.errors)
-            log.warning("model.failed", attempt=failures, error=str(error))
-            record = notes.record(request, route)
-            wait_s = _wait_s(error, notes.failures, len(routes), settings)
-            if wait_s is None or now() + wait_s >= ends_at:
-                message = _last_words(error, wait_s)
-                return TurnFailed(run.generation, error.last_error_code, message, failures, record)
-            await asyncio.sleep(wait_s)
-            if speech.has_begun:
-                return RequeueTurn(run.generation, failures, record)
-        else:
-            reviewed = await review(guards, reply, speech)
-            result = _result(run, reviewed, dict(tools), speech)
-            return replace(
-                result,
-                failed_attempts=len(notes.errors),
-                counted_tokens=shown.counted_tokens,
-                record=notes.record(request, route, reply),
+    def __init__(
+        self,
+        store: Store,
+        models: Models,
+        aggregate: Aggregate,
+        settings: Settings,
+        guards: Guards,
+    ) -> None:
+        run, spec = aggregate.run, aggregate.spec
+        assert run is not None and spec is not None  # noqa: S101, PT018 - StartTurn had them
+        self.ref = RunRef(run.thread_id, run.id)
+        self.generation = run.generation
+        self._store = store
+        self._models = models
+        self._aggregate = aggregate
+        self._spec = spec
+        self._settings = settings
+        self._guards = guards.of(spec.model)
+        self._routes = models.routes(spec.model)
+        self._notes = Recorder(store, run, spec, models.route(spec.model, run.failed_attempts))
+        self._now = asyncio.get_running_loop().time
+        self._ends_at = self._now() + (run.deadline_ms - run.updated_ms) / 1000
+
+    async def play(self) -> Conclusion:
+        """Ask the model what comes next, and log what it says.
+
+        A call that failed and may succeed later is repeated, at most ``model_max_retries`` times
+        and never past the run's deadline; once something of it has been logged, by handing the turn
+        back, so that it is logged anew. Cancelling aborts the request to the provider.
+        """
+        entries, tools, _ = await asyncio.gather(
+            self._store.read_entries(self.ref.thread_id),
+            self._store.tools(self._spec.function_names()),
+            self._notes.take_over(),
+        )
+        cleared = await clear(self._store, self._guards, self._aggregate, entries)
+        if isinstance(cleared, ApplyGuards):
+            return cleared
+        before = await compact(
+            self._store, self._models, cleared, self._spec, self._settings, self._notes
+        )
+        shown = prompt.prepare(before.run, self._spec, before.entries, self._routes)
+        self._notes.show(shown)
+        if (end := prompt.too_much(shown, before.run, self._spec)) is not None:
+            return replace(end, record=self._notes.record)
+        return await self._ask(before.run, shown, tools)
+
+    def hand_back(self) -> RequeueTurn:
+        """The command that gives the turn to another engine, with what is known of it."""
+        return RequeueTurn(self.generation, self._notes.failed_here, self._notes.broken_off())
+
+    async def _ask(self, run: Run, shown: Prompt, tools: Mapping[str, ToolSpec]) -> Conclusion:
+        notes, name = self._notes, self._spec.model
+        while True:
+            request = _request(run, self._spec, shown, notes.failed_here)
+            await notes.ask(request, self._models.route(name, request.failed_attempts))
+            model = self._models.model_for(name, request.failed_attempts, notes)
+            speech = Speech(self._store, run, self._settings.delta_batch_ms / 1000)
+            try:
+                reply = await ask(model, request, speech, self._settings, self._guards.holds)
+            except ModelError as error:
+                if (end := await self._failed(error, speech)) is not None:
+                    return end
+            else:
+                notes.answer(reply)
+                if self._guards.are_at(GuardPoint.OUTPUT, GuardPoint.TOOL_INPUT):
+                    await notes.keep()
+                reviewed = await review(self._guards, reply, speech)
+                return replace(
+                    _result(run, reviewed, tools, speech),
+                    failed_attempts=notes.failed_here,
+                    counted_tokens=shown.counted_tokens,
+                    record=notes.record,
+                )
+
+    async def _failed(self, error: ModelError, speech: Speech) -> TurnFailed | RequeueTurn | None:
+        """How the turn ends with that; ``None``: not yet, and the pause is over."""
+        notes = self._notes
+        notes.fail(error)
+        log.warning("model.failed", attempt=notes.failed_here, error=str(error))
+        failures = len(notes.record.failures)
+        wait_s = _wait_s(error, failures, len(self._routes), self._settings)
+        if wait_s is None or self._now() + wait_s >= self._ends_at:
+            message = _last_words(error, wait_s)
+            return TurnFailed(
+                self.generation, error.last_error_code, message, notes.failed_here, notes.record
             )
-
-
-async def _handed_back(store: Store, run: Run) -> TurnRecord | None:
-    """What is known of the turn from an engine that has given it back. Mostly nobody has."""
-    if run.generation == run.turns + 1:
-        return None
-    turns = await store.read_turns(RunRef(run.thread_id, run.id))
-    return next((record for record in turns if record.turn == run.turns), None)
+        await notes.keep()
+        await asyncio.sleep(wait_s)
+        return self.hand_back() if speech.has_begun else None
 
 
 def _request(run: Run, spec: RunSpec, shown: Prompt, failures: int) -> TurnRequest:
@@ -144,7 +172,9 @@ def _tool_choice(run: Run, spec: RunSpec) -> Any:
     return "auto" if is_forced and run.turns > 0 else spec.tool_choice
 
 
-def _result(run: Run, reviewed: Reviewed, tools: dict[str, ToolSpec], speech: Speech) -> TurnResult:
+def _result(
+    run: Run, reviewed: Reviewed, tools: Mapping[str, ToolSpec], speech: Speech
+) -> TurnResult:
     reply = reviewed.reply
     return TurnResult(
         generation=run.generation,

@@ -25,6 +25,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     runs.usage_is_that_of_the_steps,
     runs.what_is_counted_is_what_the_run_used,
     runs.a_run_belongs_to_the_tenant_of_its_thread,
+    runs.a_turn_that_ended_is_known,
     calls.steps_are_in_order_and_end_once,
     calls.steps_show_what_was_written,
     calls.settled_calls_never_change,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from orchestrator.decisions import CountUsage, EventType
+from orchestrator.decisions import CountUsage, EventType, KeepTurn
 from orchestrator.invariants.committed import TURN_STATUSES, Committed
 from orchestrator.projection import public_status
 from orchestrator.records import Executor, StepStatus, Tally, Usage
@@ -132,6 +132,17 @@ def what_is_counted_is_what_the_run_used(c: Committed) -> str | None:
     if is_counted and cost_micros == counted.cost_micros and spent == c.after.thread.spent:
         return None
     return f"{before} became {c.run.usage}, {spent} {c.after.thread.spent}, counted {counted}"
+
+
+def a_turn_that_ended_is_known(c: Committed) -> str | None:
+    """Otherwise nobody could say what its model was shown, or would say it of another turn."""
+    kept = [e.record for e in c.decision.effects if isinstance(e, KeepTurn)]
+    has_ended = c.was is not None and c.run.turns > c.was.turns
+    if not kept and not has_ended:
+        return None
+    held = c.was and [(c.was.turns, c.was.generation)]
+    found = [(record.turn, record.generation) for record in kept]
+    return None if found == held else f"kept {found}, held {held}"
 
 
 def a_run_belongs_to_the_tenant_of_its_thread(c: Committed) -> str | None:

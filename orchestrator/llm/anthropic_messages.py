@@ -18,7 +18,7 @@ from orchestrator.llm.event_stream import broken_off, drain, parsed
 from orchestrator.llm.failures import errors_named
 from orchestrator.llm.messages_reply import MessagesReply, uses_in
 from orchestrator.llm.messages_request import going_on, messages_request
-from orchestrator.llm.protocol import Delta, Reply, TurnRequest
+from orchestrator.llm.protocol import Delta, Pause, Reply, TurnRequest
 from orchestrator.records import Json
 from orchestrator.settings import Settings
 
@@ -27,7 +27,7 @@ MAX_PAUSES: Final = 20
 
 
 class AnthropicMessages:
-    """All models of one endpoint. Makes its client at the first turn."""
+    """All models of one endpoint. Makes its client when it is loaded, or at the first turn."""
 
     def __init__(self, endpoint: Endpoint, max_output_tokens: int, settings: Settings) -> None:
         self._endpoint = endpoint
@@ -35,21 +35,29 @@ class AnthropicMessages:
         self._settings = settings
         self._made: anthropic.AsyncAnthropic | None = None
 
-    async def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Reply]:
+    async def stream(self, request: TurnRequest) -> AsyncGenerator[Delta | Pause | Reply]:
         """One request, or several where the answer pauses. Closing it closes the connection."""
         reply = MessagesReply()
         body = messages_request(request, self._max_output_tokens)
         with errors_named(anthropic, anthropic.AnthropicError, self._endpoint):
-            while not reply.is_whole:
+            while True:
                 async with aclosing(self._answer(body, reply)) as deltas:
                     async for delta in deltas:
                         yield delta
+                if reply.is_whole:
+                    break
                 if reply.pauses > MAX_PAUSES:
                     raise ModelError(f"The model's answer paused more than {MAX_PAUSES} times.")
+                yield Pause()
                 blocks = reply.take_blocks()
                 body = going_on(body, blocks, uses_in(blocks), reply.container)
         for item in reply.end():
             yield item
+
+    def load(self) -> None:
+        """Make the client, with all that it imports late. Raises ``ModelError``."""
+        with errors_named(anthropic, anthropic.AnthropicError, self._endpoint):
+            _ = self._client().messages
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -26,7 +26,7 @@ LAST_EVENT: Final = "[DONE]"
 
 
 class OpenAIChat:
-    """All models of one endpoint. Makes its client at the first turn."""
+    """All models of one endpoint. Makes its client when it is loaded, or at the first turn."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._endpoint = endpoint
@@ -54,6 +54,11 @@ class OpenAIChat:
                 await drain(events)
             for item in reply.end():
                 yield item
+
+    def load(self) -> None:
+        """Make the client, with all that it imports late. Raises ``ModelError``."""
+        with errors_named(openai, openai.OpenAIError, self._endpoint):
+            _ = self._client().chat.completions
 
     async def aclose(self) -> None:
         """Close the connections."""

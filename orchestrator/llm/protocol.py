@@ -64,7 +64,7 @@ class Reply:
     """The whole answer, the last item of every stream.
 
     ``server_uses``: how often the provider's own tools have run, by name; ``blocks``: see
-    ``CallRound``. ``without``: fields of the spec that the model refuses, and so was not told.
+    ``CallRound``.
     """
 
     text: str | None
@@ -74,10 +74,26 @@ class Reply:
     refusal: str | None = None
     server_uses: Mapping[str, int] = field(default_factory=dict)
     blocks: tuple[Json, ...] = ()
-    without: tuple[str, ...] = ()
 
 
 Delta = TextDelta | CallDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The answer has paused. The model is asked to go on as soon as the next item is wanted."""
+
+
+class Notes(Protocol):
+    """What is written down of one turn while it is asked for, before it happens."""
+
+    async def leave_out(self, field: str) -> None:
+        """The model is asked again without this field of the spec."""
+        ...
+
+    async def go_on(self) -> None:
+        """The model, whose answer has paused, is asked to go on."""
+        ...
 
 
 class Model(Protocol):

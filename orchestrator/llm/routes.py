@@ -1,5 +1,6 @@
 """Where a model is asked: the settings' table first, then the built-in one. Pure."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -14,13 +15,18 @@ BUILT_IN: Final = {
 }
 
 
-def routes_of(settings: Settings, name: str) -> tuple[ModelRoute, ...]:
-    """Where this model is asked: first of all, and after each failure."""
-    table = settings.model_routes | {
+def table_of(settings: Settings) -> Mapping[str, tuple[ModelRoute, ...]]:
+    """All routes by their patterns, in the order in which they are looked at."""
+    return settings.model_routes | {
         pattern: routes
         for pattern, routes in BUILT_IN.items()
         if pattern not in settings.model_routes
     }
+
+
+def routes_of(settings: Settings, name: str) -> tuple[ModelRoute, ...]:
+    """Where this model is asked: first of all, and after each failure."""
+    table = table_of(settings)
     return next(routes for pattern, routes in table.items() if fnmatchcase(name, pattern))
 
 

@@ -1,15 +1,16 @@
 """Which model answers to which name."""
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from orchestrator.errors import ModelError
 from orchestrator.llm.endpoint import Endpoint
-from orchestrator.llm.protocol import Delta, Model, Reply, TurnRequest
-from orchestrator.llm.routes import routes_of
+from orchestrator.llm.protocol import Delta, Model, Notes, Reply, TurnRequest
+from orchestrator.llm.routes import routes_of, table_of
 from orchestrator.llm.scripted import ScriptedModel
-from orchestrator.llm.unheeded import Unheeded
+from orchestrator.llm.unheeded import Pausing, Unheeded, Unnoted
 from orchestrator.settings import ModelRoute, Settings
 
 OFFICIAL: Final = {
@@ -18,7 +19,9 @@ OFFICIAL: Final = {
 }
 
 
-class _Adapter(Model, Protocol):
+class _Adapter(Pausing, Protocol):
+    def load(self) -> None: ...
+
     async def aclose(self) -> None: ...
 
 
@@ -30,6 +33,16 @@ class Models:
         self._scripted = ScriptedModel(settings.scripts_dir)
         self._adapters: dict[ModelRoute, _Adapter] = {}
 
+    def load(self) -> None:
+        """Import the clients of all endpoints that are configured. That takes a second or more, in
+        which an engine that holds turns would keep none of their leases. What is wrong is told when
+        a model is asked.
+        """
+        for route in {route for routes in table_of(self._settings).values() for route in routes}:
+            if route.api != "scripted":
+                with suppress(ModelError):
+                    self._adapter(route).load()
+
     def routes(self, name: str) -> tuple[ModelRoute, ...]:
         """Where this model is asked: first of all, and after each failure."""
         return routes_of(self._settings, name)
@@ -39,14 +52,17 @@ class Models:
         routes = self.routes(name)
         return routes[attempt % len(routes)]
 
-    def model_for(self, name: str, attempt: int = 0) -> Model:
+    def model_for(self, name: str, attempt: int = 0, notes: Notes | None = None) -> Model:
         """The model of this name, for a run that has failed to ask one ``attempt`` times.
+        ``notes`` are taken of what it is sent beside the first request.
 
         An unknown one fails when it is asked. After a failure its successor stays in use, until
         that fails as well.
         """
         route = self.route(name, attempt)
-        model: Model = self._scripted if route.api == "scripted" else Unheeded(self._adapter(route))
+        model: Model = self._scripted
+        if route.api != "scripted":
+            model = Unheeded(self._adapter(route), notes or Unnoted())
         return _Renamed(model, route.model) if route.model else model
 
     async def aclose(self) -> None:
@@ -118,6 +134,9 @@ class _Unconfigured:
         """Fail, and say what is missing."""
         raise ModelError(_lacking(request.spec.model, self.route))
         yield  # it is a generator all the same
+
+    def load(self) -> None:
+        """There is nothing to load."""
 
 
 def _lacking(name: str, route: ModelRoute) -> str:

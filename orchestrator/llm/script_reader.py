@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from orchestrator.conversation import Conversation, Heard
 from orchestrator.errors import LastErrorCode, ModelError
 from orchestrator.llm.script import Script
+from orchestrator.yaml_mistakes import mistakes
 from orchestrator.yaml_text import NotYaml, YamlText, written
 
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -90,6 +91,6 @@ def _validated(data: Any, source: _Source) -> Script:
     try:
         return Script.model_validate(data)
     except ValidationError as error:
-        first, *others = error.errors(include_url=False)
+        (way, sentence), *others = mistakes(error, data)
         more = f" (and {len(others)} more)" if others else ""
-        raise source.error(f"{source.place(first['loc'])}: {first['msg']}{more}.") from None
+        raise source.error(f"{source.place(way)}: {sentence}{more}.") from None

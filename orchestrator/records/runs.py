@@ -157,6 +157,12 @@ class Run(Record):
         return is_final(self.status)
 
     @property
+    def ended_ms(self) -> int | None:
+        """When it ended. An expired run has no time of its own: it ended at its deadline."""
+        expired_ms = self.deadline_ms if self.status is RunStatus.EXPIRED else None
+        return self.completed_ms or self.failed_ms or self.cancelled_ms or expired_ms
+
+    @property
     def is_rolled_back(self) -> bool:
         """Whether what it added is gone. An answer that was complete before that stays."""
         return self.rolls_back and self.is_final and self.status is not RunStatus.COMPLETED

@@ -13,7 +13,7 @@ from orchestrator.storage.changes import as_json, guards_of, writes_of
 from orchestrator.storage.doorbell import ring_payload
 from orchestrator.storage.keys import Partition
 from orchestrator.storage.paging import Member, read_page
-from orchestrator.storage.scripts import SAY
+from orchestrator.storage.scripts import KEEP, SAY
 from orchestrator.storage.timers import timer_member
 from orchestrator.store import Loaded, Page, PageQuery, RunRef, RunView
 from orchestrator.turn_record import TurnRecord
@@ -83,7 +83,6 @@ class Aggregates(Access):
     async def say(self, ref: RunRef, generation: int, events: Sequence[Event], text: str) -> bool:
         """Log what the model says while it says it. One round trip, one script."""
         home = self.keys.home(ref.thread_id)
-        lease = timer_member(ref, TimerKey(TimerKind.TURN_LEASE, generation))
         keys = [
             home.timers,
             home.run(ref.run_id),
@@ -93,7 +92,15 @@ class Aggregates(Access):
         ]
         lines = (as_json(event, exclude_none=True) for event in events)
         bell = ring_payload(ref, events[-1].status)
-        call = SAY.call(keys, [lease, text, bell, *lines])
+        call = SAY.call(keys, [_lease(ref, generation), text, bell, *lines])
+        return bool(await self.pipeliner.call(*call))
+
+    async def keep_turn(self, ref: RunRef, record: TurnRecord) -> bool:
+        """Write the record of a turn that is being played. One round trip, one script."""
+        home = self.keys.home(ref.thread_id)
+        lease = _lease(ref, record.generation)
+        keys = [home.timers, home.run_turns(ref.run_id)]
+        call = KEEP.call(keys, [lease, record.turn, as_json(record)])
         return bool(await self.pipeliner.call(*call))
 
     async def view(self, ref: RunRef) -> RunView:
@@ -198,6 +205,10 @@ class Aggregates(Access):
             [("TIME",), *(("HGETALL", homes[member.part].run(member.id)) for member in members)]
         )
         return tuple(_read_run(_read_fields(reply), read_time(time)) for reply in replies if reply)
+
+
+def _lease(ref: RunRef, generation: int) -> str:
+    return timer_member(ref, TimerKey(TimerKind.TURN_LEASE, generation))
 
 
 def _read_fields(reply: Sequence[bytes]) -> dict[bytes, bytes]:

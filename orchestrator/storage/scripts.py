@@ -28,9 +28,11 @@ def _load(name: str) -> Script:
 
 COMMIT: Final = _load("commit")
 TAKE_DUE: Final = _load("take_due")
+DROP_DUE: Final = _load("drop_due")
 RENEW: Final = _load("renew")
 TAKE_ENTRIES: Final = _load("take_entries")
 SAY: Final = _load("say")
+KEEP: Final = _load("keep")
 TAKE_SLOT: Final = _load("take_slot")
 
-SCRIPTS: Final = (COMMIT, TAKE_DUE, RENEW, TAKE_ENTRIES, SAY, TAKE_SLOT)
+SCRIPTS: Final = (COMMIT, TAKE_DUE, DROP_DUE, RENEW, TAKE_ENTRIES, SAY, KEEP, TAKE_SLOT)

@@ -1,6 +1,6 @@
 """Why a run is where it is, in a sentence or two."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -13,19 +13,24 @@ from orchestrator.story.words import as_call, counted, duration, one_line
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What has to be known beside the run. ``ahead``: the run of its thread that it waits for;
-    ``has_engine``: one is alive; ``unserved``: queues that no live worker listens to.
+    ``has_engine``: one is alive; ``unserved``: queues that no live worker listens to; ``failures``:
+    what was wrong with its failed model calls, in their order.
     """
 
     ahead: str | None = None
     has_engine: bool = True
     unserved: Collection[str] = ()
+    failures: Sequence[str] = ()
 
 
 def reason(view: RunView, around: Surroundings) -> str:
     """Why the run is where it is, and whether its model makes trouble."""
-    failures = counted(view.run.failed_attempts, "model call")
-    trouble = f" {failures} failed so far." if view.run.failed_attempts else ""
-    return f"{_sentence(view, around)}{trouble}"
+    sentence = _sentence(view, around)
+    if not around.failures:
+        return sentence
+    last = one_line(around.failures[-1], 300).rstrip(".")
+    said = "" if view.run.status is RunStatus.FAILED else f", the last one with: {last}"
+    return f"{sentence} {counted(len(around.failures), 'model call')} failed so far{said}."
 
 
 def _sentence(view: RunView, around: Surroundings) -> str:  # noqa: PLR0911 - one for each status

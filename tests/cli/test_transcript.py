@@ -18,6 +18,8 @@ def turn(**changes: Any) -> Any:
         "compactions": [],
         "server_uses": {},
         "without": [],
+        "continuations": 0,
+        "asked_ms": 1_000,
         "latency_ms": 42,
         "stop": "tools",
         "usage": {"prompt_tokens": 690, "completion_tokens": 3, "cached_tokens": 600},
@@ -48,6 +50,12 @@ def test_a_turn_of_which_little_is_known_is_shown_too() -> None:
     ]
 
 
+def test_a_request_that_has_no_answer_yet_or_was_never_made_is_told_as_that() -> None:
+    open_turn = turn(latency_ms=None, stop=None, usage=None)
+    assert list(head(open_turn))[-1] == "took      no answer yet"
+    assert "not asked" in list(head(open_turn | {"asked_ms": None}))[-1]
+
+
 def test_summaries_and_what_a_model_refuses_to_be_told_are_named() -> None:
     usage = {"prompt_tokens": 300, "completion_tokens": 20, "cached_tokens": 0}
     made = {"seq": 17, "replaced": [[1, 16]], "usage": usage, "failure": None}
@@ -58,6 +66,12 @@ def test_summaries_and_what_a_model_refuses_to_be_told_are_named() -> None:
     assert "compacted 1-16, no summary: Overloaded." in lines
     assert "compacted 1-16, summary at 17, 300 + 20 tokens" in lines
     assert "without   reasoning_effort, which the model refuses" in lines
+
+
+def test_an_answer_that_paused_is_said_to_have_gone_on() -> None:
+    assert "went on   2 times, each time behind what it had said" in list(
+        head(turn(continuations=2))
+    )
 
 
 def test_an_unknown_price_is_said_to_be_unknown() -> None:

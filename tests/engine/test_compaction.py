@@ -157,7 +157,10 @@ async def test_a_summary_that_costs_too_much_ends_the_run_before_its_turn(
 
     assert run.last_error is not None
     assert "RUNSTATE_MAX_TOTAL_TOKENS" in run.last_error.message
-    assert (run.turns, await store.read_turns(ref)) == (0, ())
+    (turn,) = await store.read_turns(ref)
+    assert (run.turns, turn.shown, turn.asked_ms) == (0, (), None)
+    (made,) = turn.compactions
+    assert (made.seq, made.usage, made.failure) == (20, Usage(**USAGE), None)
 
 
 async def test_what_no_one_call_can_read_is_summarised_in_parts(

@@ -469,7 +469,7 @@ async def test_a_cancelled_run_does_not_wait_for_its_guardrail(
     await begun.wait()
     await change_run(store, ref, Cancel(60_000))
     await run_reaches(store, ref, "cancelled")
-    await over.wait()
+    assert (await over.wait(), await store.read_turns(ref)) == (True, ()), "nothing was sent"
 
 
 # -- crashes ---------------------------------------------------------------------------------------

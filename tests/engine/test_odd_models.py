@@ -2,24 +2,24 @@
 they emit never spoils the history, and every run comes to an end that says why.
 """
 
-import json
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from orchestrator.commands import CreateRun, SubmitOutputs
+from orchestrator.decisions import EventType
 from orchestrator.ids import mint
-from orchestrator.records import CallState, Json, RunSpec, ToolSpec
+from orchestrator.records import CallRound, CallState, Json, RunSpec, ToolSpec
 from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run
 from orchestrator.store import PageQuery, RunRef, Store
-from tests.engine.rig import EngineRoom, new_message, run_reaches, start_run
+from tests.engine.rig import EngineRoom, new_message, run_reaches, start_run, texts
 from tests.llm.chat_server import DONE, ChatServer, event, serving, stop_event, text_event
+from tests.llm.strict import check_chat
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+WRAPPED = '{"tool_uses": [{"recipient_name": "%s"}, {"recipient_name": "%s"}]}'
 TOOLS = tuple({"type": "function", "function": {"name": name}} for name in ("look", "find"))
 
 
@@ -30,7 +30,7 @@ async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]
     async with serving() as server:
         yield server
     for asked in server.asked:
-        check(asked.body["messages"])
+        check_chat(asked.body["messages"])
 
 
 @pytest.fixture
@@ -38,35 +38,28 @@ async def room(
     store: Store, provider: ChatServer, redis_url: SecretStr
 ) -> AsyncIterator[EngineRoom]:
     route = ModelRoute(api="openai", base_url=provider.base_url)
-    room = EngineRoom(store, Settings(redis_url=redis_url, model_routes={"*": (route,)}))
+    room = EngineRoom(
+        store, Settings(redis_url=redis_url, model_max_retries=0, model_routes={"*": (route,)})
+    )
     room.start("e1")
     yield room
     await room.close()
 
 
-def check(messages: list[Json]) -> None:
-    """What the strictest endpoints insist on: names, arguments, and an answer for every call."""
-    waiting: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] == waiting.pop(0)
-            continue
-        assert waiting == []
-        for call in message.get("tool_calls", []):
-            assert NAME.fullmatch(call["function"]["name"])
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
-            waiting.append(call["id"])
-    assert waiting == []
+def piece(index: int, arguments: str, name: str | None = None) -> Json:
+    function = {"arguments": arguments} | ({"name": name} if name is not None else {})
+    return {"index": index, "id": "call_0", "function": function}
+
+
+def calls_event(pieces: Sequence[Json]) -> bytes:
+    delta = {"tool_calls": pieces}
+    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
 
 def emits(provider: ChatServer, *calls: tuple[str, str], finish: str = "tool_calls") -> None:
     """The next answer asks for these tools, with the same id each."""
-    pieces = [
-        {"index": index, "id": "call_0", "function": {"name": name, "arguments": arguments}}
-        for index, (name, arguments) in enumerate(calls)
-    ]
-    delta = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": None}]}
-    provider.answers(event(delta), stop_event(finish), DONE)
+    pieces = [piece(index, arguments, name) for index, (name, arguments) in enumerate(calls)]
+    provider.answers(calls_event(pieces), stop_event(finish), DONE)
 
 
 def says(provider: ChatServer, text: str, finish: str = "stop") -> None:
@@ -85,7 +78,8 @@ async def begun(store: Store, thread_id: str | None = None, **spec: Any) -> RunR
 @pytest.mark.parametrize(
     "call",
     [
-        ("multi_tool_use.parallel", '{"tool_uses": [{"recipient_name": "functions.look"}]}'),
+        ("multi_tool_use.parallel", WRAPPED % ("functions.look", "functions.look")),
+        ("multi_tool_use.parallel", WRAPPED % ("functions.look", "python")),
         ("multi_tool_use.parallel", '{"tool_uses": ['),
         ("a.b", "{}"),
         ("Google Search", "{}"),
@@ -173,20 +167,71 @@ async def test_a_tool_of_an_earlier_run_is_not_surfaced_in_one_that_does_not_dec
     assert {made.state for made in view.calls} == {CallState.FAILED}
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look"}}])
+async def test_a_forced_choice_is_forced_on_the_first_turn_only(
+    store: Store, provider: ChatServer, room: EngineRoom, choice: Any
+) -> None:
+    emits(provider, ("look", "{}"), finish="stop")
+    says(provider, "I see.")
+    ref = await begun(store, tool_choice=choice)
+    (call,) = (await run_reaches(store, ref, "requires_action")).calls
+    await change_run(store, ref, SubmitOutputs(((call.id, "nothing"),)))
+    await run_reaches(store, ref, "completed")
+
+    assert [asked.body.get("tool_choice") for asked in provider.asked] == [choice, None]
+    assert [turn.tool_choice for turn in await store.read_turns(ref)] == [choice, "auto"]
+
+
+async def test_calls_whose_pieces_come_oddly_are_whole_wherever_they_are_shown(
+    store: Store, provider: ChatServer, room: EngineRoom
+) -> None:
+    chunks: list[list[Json]] = [
+        [piece(1, "", "fi"), piece(1, "", "nd"), piece(1, '{"n":')],
+        [piece(0, "", "look"), piece(1, " 1"), piece(0, '{"n": ')],
+        [piece(0, "2"), piece(1, "}"), piece(0, "}")],
+        [piece(1, '{"n": 1}')],
+    ]
+    provider.answers(*map(calls_event, chunks), stop_event("tool_calls"), DONE)
+    ref = await begun(store)
+    view = await run_reaches(store, ref, "requires_action")
+    (asked,) = (
+        one for one in await store.read_entries(ref.thread_id) if isinstance(one, CallRound)
+    )
+    joined = {0: "", 1: ""}
+    for _, told in await store.read_events(ref):
+        if told.type is EventType.STEP_DELTA and told.delta:
+            joined[told.delta["index"]] += told.delta["arguments"]
+
+    whole = [("find", '{"n": 1}'), ("look", '{"n": 2}')]
+    assert [(call.name, call.arguments) for call in view.calls] == whole
+    assert [(call.name, call.arguments) for call in asked.calls] == whole
+    assert list(joined.values()) == [arguments for _, arguments in whole]
+
+
 @pytest.mark.parametrize("choice", ["auto", "none", None])
 async def test_tools_that_are_not_needed_are_in_nobodys_way(
     store: Store, provider: ChatServer, room: EngineRoom, choice: str | None
 ) -> None:
     says(provider, "Hello.")
-    view = await run_reaches(store, await begun(store, tool_choice=choice), "completed", "failed")
+    ref = await begun(store, tool_choice=choice)
+    view = await run_reaches(store, ref, "completed", "failed")
 
+    told = {event.type for _, event in await store.read_events(ref)}
     assert view.run.status == "completed"
     assert [step.type for step in view.steps] == ["message_creation"]
+    assert await texts(store, ref.thread_id) == ["Hello."]
+    assert EventType.MESSAGE_DELTA in told
+    assert EventType.STEP_DELTA not in told
 
 
 @pytest.mark.parametrize(
     ("finish", "status"),
-    [("stop", "completed"), ("length", "incomplete"), ("content_filter", "failed")],
+    [
+        ("stop", "completed"),
+        ("length", "incomplete"),
+        ("content_filter", "failed"),
+        ("error", "failed"),
+    ],
 )
 async def test_an_empty_answer_is_never_taken_for_an_older_one(
     store: Store, provider: ChatServer, room: EngineRoom, finish: str, status: str

@@ -106,6 +106,19 @@ def test_what_does_not_fit_into_the_runs_prompt_tokens_is_told_with_the_numbers(
     assert "the run may use 500 prompt tokens and has used 480" in end.message
 
 
+def test_the_numbers_are_told_as_the_provider_counts() -> None:
+    limited, run = spec(max_prompt_tokens=1_500), a_run(usage=Usage(prompt_tokens=1_000))
+    entries = [question(FILLER * 20)]
+    for ratio in (2.0, 3.0):
+        counted = run.but(token_ratio=ratio)
+        prompt = prepare(counted, limited, entries, [])
+        end = too_much(prompt, counted, limited)
+        assert isinstance(end, RunOut)
+        told = int(end.message.split("has about ")[1].split()[0])
+        assert told == round((prompt.counted_tokens or 0) * ratio)
+        assert told > 500, "less would fit"
+
+
 def test_the_prompt_tokens_that_are_left_decide_and_not_all_of_them() -> None:
     limited = spec(max_prompt_tokens=1_000)
     fresh = prepare(a_run(), limited, turns(40), [])

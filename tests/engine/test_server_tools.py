@@ -16,8 +16,9 @@ from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run
 from orchestrator.store import RunRef, Store
 from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run
-from tests.llm.chat_server import ChatServer, serving
+from tests.llm.chat_server import HANG, ChatServer, serving
 from tests.llm.messages_events import block, start, stop, tool_use, words
+from tests.waiting import until
 
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
 ASK: Json = {"type": "function", "function": {"name": "ask"}}
@@ -129,3 +130,23 @@ async def test_what_was_found_is_sent_back_to_the_run_that_has_got_it_and_to_no_
     assert sent_back[3]["id"] == second["messages"][2]["content"][0]["tool_use_id"] == call.id
     assert "secret" in json.dumps(second)
     assert "secret" not in json.dumps(third)
+
+
+async def test_a_turn_that_pauses_says_how_often_it_went_on_also_while_it_does(
+    store: Store, provider: ChatServer, asking: EngineRoom
+) -> None:
+    for text in ("I look.", " And again."):
+        provider.answers(start(), words(0, text), stop("pause_turn"))
+    provider.answers(start(), HANG)
+    ref = await start_run(store, with_tools(SEARCH, model="claude-x"))
+
+    async def has_gone_on() -> bool:
+        return len(provider.asked) == 3
+
+    await until(has_gone_on)
+    (turn,) = await store.read_turns(ref)
+    view = await store.view(ref)
+    shown = request_body(turn, ref.run_id, view.spec, await store.read_entries(ref.thread_id))
+
+    assert turn.continuations == 2
+    assert shown == provider.asked[0].body, "what was said is not in it"

@@ -41,6 +41,8 @@ async def test_each_turn_is_kept_with_what_was_shown_and_what_came_of_it(
     assert first.usage == Usage(**USAGE)
     assert (second.turn, second.shown, second.stop) == (1, ((0, 2),), "done")
     assert second.failures == ("busy",)
+    assert second.asked_ms
+    assert first.asked_ms
     assert second.asked_ms > first.asked_ms
 
 
@@ -71,7 +73,8 @@ async def test_a_turn_for_which_nothing_fits_is_kept_with_what_was_left_out(
     tokens = await start_run(
         store, replace(old, run_id="run_b", spec=old.spec.but(max_prompt_tokens=30))
     )
-    await run_reaches(store, window, "failed")
+    failed = await run_reaches(store, window, "failed")
+    assert failed.spec.max_prompt_tokens is None, "it is not the run's limit that is to blame"
     await run_reaches(store, tokens, "incomplete")
     await room.close()
 

@@ -115,16 +115,6 @@ async def test_a_run_that_never_stops_asking_for_tools_ends_at_the_cap_of_turns(
     assert "3 model turns" in view.run.last_error.message
 
 
-async def test_a_forced_tool_choice_holds_for_the_first_turn_only(
-    store: Store, engines: EngineRoom
-) -> None:
-    script = {"turns": [{"tool_calls": [{"name": "a", "arguments": {}}]}, {"text": "Done."}]}
-    engines.start("e1")
-    ref = await start_run(store, run_command(script, tools=["a"], tool_choice="required"))
-    await submit_all(store, ref, "x")
-    await run_reaches(store, ref, "completed")
-
-
 async def test_cancel_aborts_the_model_call_long_before_the_watchdog(
     store: Store, engines: EngineRoom
 ) -> None:

@@ -183,7 +183,7 @@ async def test_the_command_says_what_is_not_known(
         await driver.answers(other, "Done", usage=usage)
     await show_usage(Client(address, "key-of-the-library"), "model", None, None)
     _, known, unknown, every = printed(capsys)
-    assert known.endswith("and 1 turns of unknown cost, 1 of unknown tokens")
+    assert known.endswith("and 1 turn of unknown cost, 1 of unknown tokens")
     assert unknown.split()[-1] == "unknown"
     assert every.endswith("and 2 turns of unknown cost, 1 of unknown tokens")
 

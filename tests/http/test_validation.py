@@ -1,13 +1,17 @@
 """Wrong requests: the sentence, the code and the field, the same everywhere, and never 422."""
 
+from collections import defaultdict
 from typing import Any
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 from openai.types.beta import Thread
 
 LONG = "K" * 65
 FUNCTION = {"type": "function", "function": {"name": "f"}}
+SEARCH = {"type": "web_search_20250305"}
+NAMED_LIKE_IT = {"name": "web_search"}
 
 
 def refused(response: httpx2.Response) -> tuple[str, str, str]:
@@ -104,6 +108,19 @@ def too_long(limit: int, actual: int) -> str:
                 "Invalid 'tools[0].function.name': string does not match pattern. Expected a string"
                 " that matches the pattern '^[a-zA-Z0-9_-]+$'."
             ),
+        ),
+        (
+            {
+                "tools": [
+                    FUNCTION,
+                    SEARCH,
+                    FUNCTION,
+                    {"type": "function", "function": NAMED_LIKE_IT},
+                ]
+            },
+            "invalid_value",
+            "tools",
+            "Invalid 'tools': more than one tool is named 'f', 'web_search'.",
         ),
         (
             {"temperature": 2.5},
@@ -256,3 +273,17 @@ async def test_null_stands_for_the_default_in_a_run(
     run = response.json()
     assert (run["tool_choice"], run["temperature"], run["metadata"]) == ("auto", 1.0, {})
     assert run["truncation_strategy"] == {"type": "auto", "last_messages": None}
+
+
+async def test_a_field_that_nobody_knows_is_named_by_every_operation_that_takes_a_body(
+    http: httpx2.AsyncClient, app: FastAPI
+) -> None:
+    taking = [
+        path.format_map(defaultdict(lambda: "x"))
+        for path, operations in app.openapi()["paths"].items()
+        if "requestBody" in operations.get("post", {}) and path.startswith("/v1/")
+    ]
+    assert len(taking) > 12
+    for path in taking:
+        response = await http.post(path, json={"strange": 1})
+        assert refused(response)[:2] == ("unknown_parameter", "strange"), path

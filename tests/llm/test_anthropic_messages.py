@@ -14,7 +14,7 @@ from orchestrator.settings import Settings
 from tests.llm.chat_server import DROP, HANG, ChatServer
 from tests.llm.conftest import KEY
 from tests.llm.messages_events import block, event, start, stop, tool_use, words
-from tests.llm.turns import heard, played, turn_request
+from tests.llm.turns import Notes, heard, played, turn_request
 
 REQUEST = turn_request("claude-x", [heard("Hello")], system="Be kind.")
 
@@ -102,7 +102,8 @@ async def test_a_pause_is_followed_by_the_same_request_with_what_was_said(
     )
     chat_server.answers(start(), words(0, "."), stop("end_turn", 1))
 
-    deltas, reply = await played(models.model_for("claude-x"), REQUEST)
+    notes = Notes()
+    deltas, reply = await played(models.model_for("claude-x", 0, notes), REQUEST)
 
     first, second, third = (asked.body["messages"] for asked in chat_server.asked)
     assert second[:-1] == first
@@ -118,6 +119,7 @@ async def test_a_pause_is_followed_by_the_same_request_with_what_was_said(
     assert third[:-1] == second
     assert third[-1]["content"] == [{"type": "text", "text": "Found", "citations": [{"url": "u"}]}]
     assert deltas == [TextDelta("I look. "), TextDelta("Found"), TextDelta(".")]
+    assert notes.continuations == 2
     assert (reply.text, reply.stop) == ("I look. Found.", Stop.DONE)
     assert reply.usage == Usage(prompt_tokens=150, completion_tokens=8, cached_tokens=120)
 
@@ -130,12 +132,13 @@ async def test_a_model_that_refuses_an_effort_is_asked_without_it_and_the_reply_
     chat_server.answers(start(), words(0, "Yes"), stop("end_turn"))
     request = turn_request("claude-x", [heard("Hello")], reasoning_effort="high")
 
-    _, reply = await played(models.model_for("claude-x"), request)
+    notes = Notes()
+    _, reply = await played(models.model_for("claude-x", 0, notes), request)
 
     first, second = chat_server.asked
     assert first.body["output_config"] == {"effort": "high"}
     assert "output_config" not in second.body
-    assert (reply.text, reply.without) == ("Yes", ("reasoning_effort",))
+    assert (reply.text, notes.without) == ("Yes", ["reasoning_effort"])
 
 
 async def test_a_temperature_is_asked_for_and_left_out_if_the_model_refuses_it(
@@ -147,10 +150,11 @@ async def test_a_temperature_is_asked_for_and_left_out_if_the_model_refuses_it(
     hello = [heard("Hello")]
     request = turn_request("claude-x", hello, temperature=0.5, reasoning_effort="low")
 
-    _, reply = await played(models.model_for("claude-x"), request)
+    notes = Notes()
+    await played(models.model_for("claude-x", 0, notes), request)
 
     assert [asked.body.get("temperature") for asked in chat_server.asked] == [0.5, None, None]
-    assert reply.without == ("temperature", "reasoning_effort")
+    assert notes.without == ["temperature", "reasoning_effort"]
 
 
 async def test_a_request_that_is_refused_for_another_reason_is_not_repeated(
@@ -163,6 +167,19 @@ async def test_a_request_that_is_refused_for_another_reason_is_not_repeated(
         await played(models.model_for("claude-x"), request)
 
     assert len(chat_server.asked) == 1
+
+
+async def test_an_answer_that_has_begun_is_not_begun_again_without_a_field(
+    chat_server: ChatServer, models: Models
+) -> None:
+    chat_server.answers(start(), words(0, "I look."), stop("pause_turn"))
+    chat_server.refuses(400, {"type": "invalid_request_error", "message": "thinking: changed"})
+    request = turn_request("claude-x", [heard("Hello")], reasoning_effort="high")
+
+    with pytest.raises(ModelError, match="thinking: changed"):
+        await played(models.model_for("claude-x"), request)
+
+    assert len(chat_server.asked) == 2
 
 
 async def test_an_answer_that_pauses_for_ever_is_a_failure(

@@ -1,7 +1,6 @@
 """What Anthropic's Messages API is sent."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from orchestrator.conversation import Answered, Conversation, Heard, Item, Recalled, Said
 from orchestrator.llm.messages_request import GO_ON, NOTHING, messages, messages_request
 from orchestrator.records import AskedCall, Json
+from tests.llm.strict import check_messages
 from tests.llm.turns import heard, tool_round, turn_request
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -207,20 +207,7 @@ ITEMS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(rounds=ITEMS)
 def test_any_conversation_becomes_one_that_strict_servers_take(rounds: list[list[Item]]) -> None:
-    found = said(*(item for group in rounds for item in group))
-
-    roles = [message["role"] for message in found]
-    assert roles[0] == roles[-1] == "user"
-    assert all(one != other for one, other in pairwise(roles))
-    asked: list[str] = []
-    for message in found:
-        blocks = message["content"]
-        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-        assert results == asked
-        assert [block["type"] for block in blocks[: len(results)]] == ["tool_result"] * len(results)
-        assert all(block["text"].strip() for block in blocks if block["type"] == "text")
-        asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
-    assert asked == []
+    check_messages(said(*(item for group in rounds for item in group)))
 
 
 @pytest.mark.parametrize(

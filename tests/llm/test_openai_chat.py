@@ -25,7 +25,7 @@ from tests.llm.chat_server import (
     text_event,
 )
 from tests.llm.conftest import KEY
-from tests.llm.turns import heard, played, turn_request
+from tests.llm.turns import Notes, heard, played, turn_request
 
 REQUEST = turn_request("gpt-x", [heard("Hello")], system="Be kind.")
 
@@ -226,10 +226,11 @@ async def test_a_temperature_that_the_model_refuses_is_left_out(
     chat_server.answers(text_event("Yes"), stop_event("stop"), DONE)
     request = turn_request("gpt-x", [heard("Hello")], temperature=0.5)
 
-    _, reply = await played(models.model_for("gpt-x"), request)
+    notes = Notes()
+    _, reply = await played(models.model_for("gpt-x", 0, notes), request)
 
     assert [asked.body.get("temperature") for asked in chat_server.asked] == [0.5, None]
-    assert (reply.text, reply.without) == ("Yes", ("temperature",))
+    assert (reply.text, notes.without) == ("Yes", ["temperature"])
 
 
 async def test_a_used_up_quota_is_not_asked_again(chat_server: ChatServer, models: Models) -> None:

@@ -1,6 +1,9 @@
 """Which endpoint is asked for a model, by its name and after failures."""
 
+import asyncio
 import json
+import os
+import sys
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -132,3 +135,33 @@ def test_what_the_settings_lack_to_ask_a_model_is_told_before_it_is_asked(
     )
     missing = missing_endpoint(settings, name)
     assert (missing is None) if lacks is None else (lacks in (missing or ""))
+
+
+PROBE = """
+import sys
+from orchestrator.llm.routing import Models
+from orchestrator.settings import Settings
+before = set(sys.modules)
+models = Models(Settings())
+models.load()
+print(*sorted({"anthropic", "openai", "openai.resources.chat"} & (set(sys.modules) - before)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "loaded"),
+    [
+        ({}, ""),
+        ({"RUNSTATE_OPENAI_API_KEY": "k"}, "openai openai.resources.chat"),
+        ({"RUNSTATE_ANTHROPIC_API_KEY": "k"}, "anthropic"),
+        ({"RUNSTATE_OPENAI_BASE_URL": "http://here:no-port"}, "openai"),
+    ],
+)
+async def test_what_configured_endpoints_need_is_loaded_before_a_turn_waits_for_it(
+    environment: dict[str, str], loaded: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROBE, env=os.environ | environment, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert (process.returncode, said.decode().strip()) == (0, loaded)

@@ -48,3 +48,19 @@ async def played(model: Model, request: TurnRequest) -> tuple[list[Delta], Reply
     assert isinstance(reply, Reply)
     assert not any(isinstance(delta, Reply) for delta in deltas)
     return [delta for delta in deltas if not isinstance(delta, Reply)], reply
+
+
+class Notes:
+    """What a model was not told, and how often it was asked to go on."""
+
+    def __init__(self) -> None:
+        self.without: list[str] = []
+        self.continuations = 0
+
+    async def leave_out(self, field: str) -> None:
+        """Write it down."""
+        self.without.append(field)
+
+    async def go_on(self) -> None:
+        """Count it."""
+        self.continuations += 1

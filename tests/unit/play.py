@@ -62,7 +62,7 @@ from orchestrator.records import (
 )
 from orchestrator.states import RunStatus
 from orchestrator.turn_record import places, spans
-from tests.unit.world import PATIENCE_MS, World
+from tests.unit.world import PATIENCE_MS, World, a_record
 
 TTL_MS: Final = 600_000
 TURN_LEASE_MS: Final = 15_000
@@ -315,8 +315,9 @@ class Play:
             ProposedCall(self.mint("call"), call, "{}") if isinstance(call, str) else call
             for call in asked
         )
+        held = self.run.generation if generation is None else generation
         result = TurnResult(
-            generation=self.run.generation if generation is None else generation,
+            generation=held,
             text=text,
             calls=calls,
             stop=stop or (Stop.TOOLS if calls else Stop.DONE),
@@ -325,7 +326,7 @@ class Play:
             message_step_id=self.mint("step"),
             calls_step_id=self.mint("step"),
             tools=published,
-            **changes,
+            **{"record": a_record(self.run, held)} | changes,
         )
         self.ask(result)
         known = {call.id: call for call in self.calls}

@@ -255,6 +255,13 @@ def test_yes_no_and_on_are_words_and_not_truths(folder: Path) -> None:
             "tool_modules: [./shop.py]\nassistants:\n- {name: A, model: m, tools: [ping, ping]}",
             "3: assistants[0].tools: ping is there twice.",
         ),
+        (
+            (
+                "tools: {a: {server_side: true, type: web_search_20250305}, web_search:"
+                " {parameters: {}}}\nassistants:\n- {name: A, model: m, tools: [a, web_search]}"
+            ),
+            "3: assistants[0].tools: To models, more than one of these is named web_search.",
+        ),
         ("assistants: [{name: A, model: ''}]", "1: assistants[0].model: String should have"),
         (
             "guardrails: [{on: inputs, function: a:b}]",
@@ -299,9 +306,16 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Path) ->
         "guardrails:\n- {on: input, function: './shop.py:loud'}\n- {on: later}\n"
         "assistants:\n- {name: A, model: m, tools: [ping, pong]}\n- {name: B, mode: m}\n"
         "tool_modules: [./shop.py]\nlimits: {max_turns: many}\n"
+        "tools:\n  ping: {description: Again.}\n  pang: {}\nmodels: {scripts_dir: nowhere}\n"
     )
     lines = [int(found.partition(":")[0]) for found in complaints(folder, text)]
-    assert lines == [2, 3, 3, 5, 6, 6, 8]
+    assert lines == [2, 3, 3, 5, 6, 6, 8, 10, 11, 12]
+
+
+def test_names_are_not_called_unknown_because_their_module_is(folder: Path) -> None:
+    text = "tool_modules: [./gone.py]\ntools: {ping: {}}\nassistants: [{name: A, model: m}]"
+    (found,) = complaints(folder, text)
+    assert "gone.py" in found
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def test_other_arguments_are_another_call() -> None:
     ("caps", "words"),
     [
         ({"max_total_tokens": 300}, "may use 300 tokens in all and this one has used 300"),
-        ({"max_cost_usd": 0.5, "price": PRICE}, "may cost $0.50 and this one has cost $0.5500"),
+        ({"max_cost_usd": 0.5, "price": PRICE}, "may cost $0.5 and this one has cost $0.550000"),
+        ({"max_cost_usd": 0.006, "price": PRICE}, "may cost $0.006 and this one has cost $0.55"),
     ],
 )
 def test_a_quota_ends_the_run_before_the_next_turn_is_paid_for(

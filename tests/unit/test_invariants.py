@@ -328,6 +328,15 @@ BREAKS: list[tuple[Invariant, Callable[[], Committed], Breaking]] = [
         counted(cost_micros=21),
     ),
     (runs.usage_is_that_of_the_steps, a_summary, run(summary_usage=None)),
+    (runs.a_turn_that_ended_is_known, a_reply, effects(lambda _: ())),
+    (runs.a_turn_that_ended_is_known, a_reply, effects(lambda asked: asked * 2)),
+    (
+        runs.a_turn_that_ended_is_known,
+        a_reply,
+        lambda c: replace(
+            c, before=c.before and c.before.but(run=c.run.but(turns=0, generation=7))
+        ),
+    ),
     (calls.steps_are_in_order_and_end_once, a_reply, run(next_step=3)),
     (calls.steps_are_in_order_and_end_once, a_cancel, last_step(completed_ms=1)),
     (calls.steps_are_in_order_and_end_once, a_reply, last_step(status=StepStatus.FAILED)),

@@ -83,7 +83,7 @@ from tests.unit.play import (
     Play,
     spec,
 )
-from tests.unit.world import RunTimer, due_command
+from tests.unit.world import RunTimer, a_record, due_command
 
 ENDS_THE_CLIENTS_WAIT = (
     SubmitOutputs,
@@ -300,6 +300,7 @@ class Commands(RuleBasedStateMachine):
         call_id = calls[place].id if place < len(calls) else "call_of_nobody"
         held = shift + (calls[place].generation if place < len(calls) else 0)
         turn = shift + self.play.run.generation
+        record = a_record(self.play.run, turn)
         waiting = tuple((call.id, "yes") for call in aggregate.client_calls())
         asked = [ProposedCall(self.play.mint("call"), "look_up", "{}")]
         return [
@@ -311,10 +312,10 @@ class Commands(RuleBasedStateMachine):
             self.opening(shift),
             OpenCalls(turn, self.play.mint("step")),
             self.result(shift, asked, "Wait.", pick(tuple(Stop), place), Usage(prompt_tokens=7)),
-            TurnFailed(turn, "invalid_prompt", "Too long.", failed_attempts=2),
-            RunOut(turn, "Too much."),
-            Compact(turn, None, (), Usage(prompt_tokens=3)),
-            RequeueTurn(turn),
+            TurnFailed(turn, "invalid_prompt", "Too long.", 2, record),
+            RunOut(turn, "Too much.", record),
+            Compact(turn, None, (), Usage(prompt_tokens=3), record),
+            RequeueTurn(turn, 1, record),
             ClaimCall(call_id, "worker_2", CALL_LEASE_MS),
             CallResult(call_id, held, Outcome.FAILED, "No.", "it raised"),
             CallLost(call_id, held, "its worker is silent"),
@@ -427,9 +428,9 @@ class Commands(RuleBasedStateMachine):
         stop: Stop,
         usage: Usage | None,
     ) -> TurnResult:
-        mint = self.play.mint
+        mint, generation = self.play.mint, self.play.run.generation + shift
         return TurnResult(
-            generation=self.play.run.generation + shift,
+            generation=generation,
             text=text,
             calls=tuple(calls),
             stop=stop,
@@ -439,6 +440,7 @@ class Commands(RuleBasedStateMachine):
             calls_step_id=mint("step"),
             tools=PUBLISHED,
             failed_attempts=1,
+            record=a_record(self.play.run, generation),
         )
 
     def load(self, age: int) -> Aggregate:

@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_cannot_be_replayed() -> None:
         past(a_turn().run, [RECORD], ())
 
 
-@pytest.mark.parametrize("turns", [[], [RECORD.but(turn=1)]])
+@pytest.mark.parametrize("turns", [[], [RECORD.but(turn=1)], [RECORD.but(shown=(), asked_ms=None)]])
 def test_a_run_whose_model_was_never_asked_cannot_be_replayed(turns: list[TurnRecord]) -> None:
     with pytest.raises(CannotReplay, match="no model was asked"):
         past(a_completed_run().run, turns, ())

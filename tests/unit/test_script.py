@@ -90,16 +90,16 @@ def test_what_the_model_said_is_no_script() -> None:
 @pytest.mark.parametrize(
     ("turn", "place"),
     [
-        ('{"txt": "a"}', "turns[0].txt: Extra inputs"),
+        ('{"txt": "a"}', "turns[0].txt: There is no such key."),
         ('{"text": 5}', "turns[0].text: Input should be a valid string"),
         ('{"delay_s": "1"}', "turns[0].delay_s:"),
         ('{"delay_s": -1}', "turns[0].delay_s:"),
         ('{"times": 0}', "turns[0].times:"),
         ('{"repeat": 1}', "turns[0].repeat:"),
-        ('{"error": {"message": "no"}}', "turns[0].error.status: Field required"),
+        ('{"error": {"message": "no"}}', "turns[0].error.status: It is missing"),
         ('{"error": {"status": 200}}', "turns[0].error.status:"),
         ('{"finish_reason": "done"}', "turns[0].finish_reason:"),
-        ('{"tool_calls": [{"arguments": {}}]}', "turns[0].tool_calls[0].name: Field required"),
+        ('{"tool_calls": [{"arguments": {}}]}', "turns[0].tool_calls[0].name: It is missing"),
         (
             '{"tool_calls": [{"name": "a", "arguments": [1]}]}',
             "turns[0].tool_calls[0].arguments: Must be an object, or a string that is sent raw.",
@@ -117,11 +117,12 @@ def test_a_wrong_field_is_named_with_its_place(turn: str, place: str) -> None:
 
 def test_in_a_file_the_line_is_named(tmp_path: Path) -> None:
     text = "turns:\n  - text: a\n  - tool_calls:\n      - name: b\n        argument: {}\n"
-    assert "play.yaml: line 5, turns[1].tool_calls[0].argument: Extra" in complaint_about(
-        tmp_path, text
+    assert (
+        "play.yaml: line 5, turns[1].tool_calls[0].argument: There is no such key."
+        in complaint_about(tmp_path, text)
     )
     missing = "turns:\n  - text: a\n  - error:\n      message: no\n"
-    assert "line 3, turns[1].error.status: Field required" in complaint_about(tmp_path, missing)
+    assert "line 3, turns[1].error.status: It is missing" in complaint_about(tmp_path, missing)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Tools that the model's provider runs: what of their limits a run has left."""
 
-from orchestrator.server_tools import name_of, server_tools, with_uses_left
+from orchestrator.server_tools import name_of, named_twice, server_tools, with_uses_left
 from tests.unit.play import a_turn
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
@@ -12,6 +12,14 @@ FOREIGN = {"type": "code_interpreter"}
 def test_they_are_told_from_all_others_by_their_type() -> None:
     assert server_tools([SEARCH, FETCH, FUNCTION, FOREIGN]) == (SEARCH, FETCH)
     assert [name_of(SEARCH), name_of(FETCH)] == ["web_search", "web_fetch"]
+
+
+def test_a_name_belongs_to_one_tool_of_a_run_whoever_runs_it() -> None:
+    newer = {"type": "web_search_20260209"}
+    other = {"type": "function", "function": {"name": "look_up"}}
+    assert named_twice([SEARCH, FETCH, other, FOREIGN, FOREIGN]) == []
+    assert named_twice([SEARCH, newer, other, other]) == ["look_up", "web_search"]
+    assert named_twice([SEARCH, FUNCTION]) == ["web_search"]
 
 
 def test_what_is_left_of_a_limit_is_what_the_run_has_not_used() -> None:

@@ -78,6 +78,17 @@ def test_no_limit_is_infinite() -> None:
         Settings.model_validate({"run_ttl_s": "inf"})
 
 
+def test_no_time_is_longer_than_a_year() -> None:
+    names = [name for name in Settings.model_fields if name.endswith("_s")]
+    assert len(names) > 15
+    for name in names:
+        with pytest.raises(ValidationError, match=rf"{name}\n.*less than or equal to 31536000"):
+            Settings.model_validate({name: "1e300" if name != "tool_retention_s" else 10**300})
+    assert Settings.model_validate({"run_ttl_s": 31_536_000}).run_ttl_s == 31_536_000
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Settings.model_validate({"run_ttl_s": 0})
+
+
 @pytest.mark.parametrize("url", ["secret", "http://:secret@store:6379"])
 def test_a_store_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="rediss:// or unix:// is wanted") as error:

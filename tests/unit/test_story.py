@@ -171,6 +171,16 @@ def test_a_turn_says_which_model_is_asked_by_whom_and_for_how_long() -> None:
     assert why(play) == "engine_1 is asking scripted/none for turn 0, for 3.2 s so far."
 
 
+def test_what_was_wrong_with_the_model_is_told_while_it_is_asked_again_and_afterwards() -> None:
+    failures = ["It is down.", "It is\nbusy."]
+    assert why(a_turn(), failures=failures).endswith(
+        "so far. 2 model calls failed so far, the last one with: It is busy."
+    )
+    assert why(ENDED["failed"](), failures=failures) == (
+        "It broke. (server_error) 2 model calls failed so far."
+    )
+
+
 def test_every_call_that_is_waited_for_is_named_with_whoever_has_it() -> None:
     play = a_round("ask_user", "look_up", "charge", "refund", "update")
     started = play.claim(play.calls[2], "w7")
@@ -195,7 +205,7 @@ def test_an_end_says_what_led_to_it() -> None:
     assert why(expired) == (
         "It had not ended after 10 min, its time. No answer had come from ask_user()."
     )
-    assert why(ENDED["failed"]()) == "It broke. (server_error) 3 model calls failed so far."
+    assert why(ENDED["failed"]()) == "It broke. (server_error)"
     assert "cut off" in why(ENDED["incomplete"]())
     assert why(ENDED["completed"]()).startswith("The model gave its answer after 1 turn and 0 tool")
     refused = a_turn()

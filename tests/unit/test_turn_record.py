@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.commands import TurnFailed
+from orchestrator.commands import Compact, RequeueTurn, TurnFailed
 from orchestrator.decisions import KeepTurn
 from orchestrator.records import Usage
 from orchestrator.turn_record import Compaction, TurnRecord, is_within, spans
-from tests.unit.play import a_turn
+from tests.unit.play import a_cancelled_turn, a_turn, an_expired_run
 
 RECORD = TurnRecord(
     turn=0,
@@ -39,6 +39,48 @@ def test_a_turn_is_kept_whether_it_was_answered_or_not() -> None:
     failed = a_turn()
     failed.ask(TurnFailed(1, "server_error", "It broke.", record=RECORD))
     assert failed.effects(KeepTurn) == [KeepTurn(RECORD)]
+
+
+def test_a_turn_that_is_handed_back_or_summarised_is_kept_as_far_as_it_is_known() -> None:
+    given = a_turn()
+    given.ask(RequeueTurn(1, 2, RECORD))
+    assert given.effects(KeepTurn) == [KeepTurn(RECORD)]
+    assert given.run.failed_attempts == 2
+
+    attempt = Compaction(replaced=((0, 0),), latency_ms=1)
+    summarised = a_turn()
+    record = RECORD.but(compactions=(attempt, attempt))
+    summarised.ask(Compact(1, "Little.", ((0, 0),), None, record))
+    kept = RECORD.but(compactions=(attempt, attempt.but(seq=1)))
+    assert summarised.effects(KeepTurn) == [KeepTurn(kept)]
+    failed = a_turn()
+    failed.ask(Compact(1, None, ((0, 0),), None, record))
+    assert failed.effects(KeepTurn) == [KeepTurn(record)]
+
+
+def test_a_request_that_was_under_way_when_its_run_ended_was_aborted_then() -> None:
+    play = a_cancelled_turn()
+    asked = RECORD.but(asked_ms=play.now_ms - 300, latency_ms=None)
+    assert asked.as_ended_with(play.run) == asked, "it may still be answered"
+    play.confirm_cancel()
+    assert asked.as_ended_with(play.run) == asked.but(latency_ms=300, stop="run_cancelled")
+    early = asked.but(asked_ms=play.now_ms + 5)
+    assert early.as_ended_with(play.run).latency_ms == 0, "clocks differ"
+
+
+def test_the_end_of_a_run_changes_no_request_that_was_over_or_was_never_made() -> None:
+    play = an_expired_run()
+    assert RECORD.as_ended_with(play.run) == RECORD
+    unasked = RECORD.but(asked_ms=None, latency_ms=None)
+    assert unasked.as_ended_with(play.run) == unasked
+    asked = RECORD.but(asked_ms=play.run.deadline_ms - 7, latency_ms=None)
+    assert asked.as_ended_with(play.run) == asked.but(latency_ms=7, stop="run_expired")
+
+
+def test_a_prompt_is_known_once_it_was_sent_or_cut() -> None:
+    assert RECORD.but(shown=()).has_prompt, "an empty thread"
+    assert RECORD.but(asked_ms=None).has_prompt
+    assert not RECORD.but(shown=(), asked_ms=None).has_prompt
 
 
 def test_a_record_costs_the_same_however_long_the_conversation_is() -> None:

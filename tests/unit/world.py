@@ -42,6 +42,7 @@ from orchestrator.decisions import (
 from orchestrator.invariants import Committed, violations
 from orchestrator.records import Aggregate, Entry, Run, Thread
 from orchestrator.states import RunStatus
+from orchestrator.turn_record import TurnRecord
 
 PATIENCE_MS: Final = 60_000
 
@@ -159,6 +160,19 @@ class World:
             orders=tuple(orders),
             log=tuple(log),
         )
+
+
+def a_record(run: Run, generation: int) -> TurnRecord:
+    """What whoever has the turn of this generation, or believes so, knows of it."""
+    return TurnRecord(
+        turn=run.turns,
+        generation=generation,
+        api="scripted",
+        model="scripted/none",
+        tool_choice="auto",
+        max_completion_tokens=None,
+        max_output_tokens=1_000,
+    )
 
 
 def due_command(key: TimerKey) -> Command:  # noqa: PLR0911 - a kind per timer

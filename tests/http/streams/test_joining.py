@@ -11,6 +11,7 @@ from openai.types.beta import Assistant, Thread
 from openai.types.beta.threads import Run
 
 from orchestrator.settings import Settings
+from orchestrator.storage.pipelining import MAX_UNDER_WAY
 from orchestrator.storage.valkey import ValkeyStore, open_store
 from orchestrator.store import RunRef, Store
 from tests.engine.rig import EngineRoom
@@ -20,6 +21,9 @@ from tests.http.streams.conftest import Player, answers, path_of
 from tests.http.streams.frames import names, read_all, reading
 from tests.http.streams.scenarios import LOOK
 from tests.waiting import until
+
+SUBSCRIPTIONS = 2
+"""The api's, and the engine's."""
 
 
 @pytest.fixture
@@ -104,6 +108,9 @@ async def test_an_id_that_is_none_is_refused(player_alone: Player, run: Run, aft
     refused = await player_alone.http.get(path, params={"after": after})
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "after"
+    if after.isascii():
+        refused = await player_alone.http.get(path, headers={"Last-Event-ID": after})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "Last-Event-ID")
 
 
 @pytest.mark.parametrize("state", ["queued", "in_progress", "waiting"])
@@ -205,13 +212,13 @@ async def test_five_hundred_streams_leave_nothing_behind(
 
     await round_of_readers(0)
     tasks = len(asyncio.all_tasks())
-    clients = len((await store.pipeliner.call("CLIENT", "LIST")).splitlines())
     for number in range(50):
         assert all(await round_of_readers(number))
     await until(lambda: _true(app.state.readers.count() == 0))
     await until(lambda: _true(len(asyncio.all_tasks()) <= tasks))
     assert app.state.doorbell._waiters == {}
-    assert len((await store.pipeliner.call("CLIENT", "LIST")).splitlines()) <= clients
+    connections = (await store.pipeliner.call("CLIENT", "LIST")).splitlines()
+    assert len(connections) <= MAX_UNDER_WAY + SUBSCRIPTIONS
 
 
 async def test_many_readers_share_one_reading_of_the_log(

@@ -42,7 +42,7 @@ from orchestrator.turn_record import spans
 from tests.unit.explorer.history import STALE, open_round
 from tests.unit.explorer.scenario import NEXT_ID, RUN_ID, Scenario
 from tests.unit.play import CALL_LEASE_MS, TURN_LEASE_MS, WATCHDOG_MS
-from tests.unit.world import World, due_command
+from tests.unit.world import World, a_record, due_command
 
 Token = tuple[str, str]
 Tokens = frozenset[Token]
@@ -194,7 +194,8 @@ def _engine(run: Run, scenario: Scenario) -> Iterator[Move]:
         yield Move(Actor.ENGINE, name, opening, needs=TURN, gives=frozenset({TURN}))
     for name, ending in scenario.endings(run, run.generation).items():
         yield Move(Actor.ENGINE, name, ending, needs=TURN)
-    yield Move(Actor.ENGINE, "hand back", RequeueTurn(run.generation), needs=TURN)
+    hand_back = RequeueTurn(run.generation, record=a_record(run, run.generation))
+    yield Move(Actor.ENGINE, "hand back", hand_back, needs=TURN)
     if run.status is RunStatus.CANCELLING:
         yield Move(Actor.ENGINE, "let go", ConfirmCancel(), needs=TURN)
 

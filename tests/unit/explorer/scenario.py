@@ -20,6 +20,7 @@ from orchestrator.commands import (
 )
 from orchestrator.records import Run, Usage
 from tests.unit.play import PUBLISHED, TTL_MS, WATCHDOG_MS, spec
+from tests.unit.world import a_record
 
 Opening = ApplyGuards | OpenMessage | OpenCalls
 Ending = ApplyGuards | TurnResult | TurnFailed | RunOut
@@ -65,12 +66,13 @@ class Scenario:
 
     def endings(self, run: Run, generation: int) -> dict[str, Ending]:
         """All that can come of the run's next turn, by a short name."""
+        record = a_record(run, generation)
         endings: dict[str, Ending] = {
             "answer": _reply(run, generation, (), Stop.DONE),
             "cut": _reply(run, generation, (), Stop.LENGTH),
             "filtered": _reply(run, generation, (), Stop.FILTER),
-            "broken": TurnFailed(generation, "server_error", "It broke."),
-            "too much": RunOut(generation, "Nothing fits."),
+            "broken": TurnFailed(generation, "server_error", "It broke.", record=record),
+            "too much": RunOut(generation, "Nothing fits.", record),
         }
         if run.turns < len(self.rounds):
             asked = self.rounds[run.turns]
@@ -125,4 +127,5 @@ def _reply(run: Run, generation: int, asked: tuple[str, ...], stop: Stop) -> Tur
         message_step_id=f"step_{run.next_step}",
         calls_step_id=f"step_{run.next_step}",
         tools=PUBLISHED,
+        record=a_record(run, generation),
     )
