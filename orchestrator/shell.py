@@ -120,7 +120,7 @@ async def _change(
             if tries:  # it may be another try of this request that came first
                 await tries.look()
             raise
-        if step is command:
+        if command is None or step is command:
             return decision.aggregate
     raise StaleRevision(loaded.aggregate.thread.id)
 

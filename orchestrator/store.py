@@ -82,11 +82,14 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class DueTimer:
-    """A timer whose time has come. It stays set, postponed, until a commit clears it."""
+    """A timer whose time has come. It stays set, postponed to ``until_ms``, until a commit clears
+    it.
+    """
 
     ref: RunRef
     key: TimerKey
     at_ms: int
+    until_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +362,9 @@ class Store(Protocol):
         ...
 
     async def drop_timer(self, timer: DueTimer) -> None:
-        """Remove a timer that turned out to mean nothing any more."""
+        """Remove a timer that turned out to mean nothing any more, unless it has been set anew
+        since it was taken.
+        """
         ...
 
     async def renew(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.storage.keys import Partition
 from orchestrator.storage.rounds import Rounds
-from orchestrator.storage.scripts import RENEW, TAKE_DUE
+from orchestrator.storage.scripts import DROP_DUE, RENEW, TAKE_DUE
 from orchestrator.store import DueTimer, RunRef
 
 
@@ -23,14 +23,15 @@ class Timers(Rounds):
             replies = await self.pipeliner.group(
                 TAKE_DUE.call([partition.timers], [share, hold_ms]) for partition in partitions
             )
-            return [read_timers(reply) for reply in replies]
+            return [read_timers(due, int(until)) for until, due in replies]
 
         return await self.take(limit, ask)
 
     async def drop_timer(self, timer: DueTimer) -> None:
-        """Remove a timer. One round trip, O(log n)."""
+        """Remove a timer that is as it was taken. One round trip, O(log n)."""
         timers = self.keys.home(timer.ref.thread_id).timers
-        await self.pipeliner.call("ZREM", timers, timer_member(timer.ref, timer.key))
+        member = timer_member(timer.ref, timer.key)
+        await self.pipeliner.call(*DROP_DUE.call([timers], [member, timer.until_ms]))
 
     async def renew(
         self, ref: RunRef, key: TimerKey, lease_ms: int, cap_ms: int | None = None
@@ -50,13 +51,15 @@ def timer_member(ref: RunRef, key: TimerKey) -> str:
     return f"{key.kind}|{ref.thread_id}|{ref.run_id}|{key.generation}|{key.call_id or ''}"
 
 
-def read_timers(reply: Sequence[bytes]) -> list[DueTimer]:
-    """The timers of a reply that has members and their times in turn."""
+def read_timers(reply: Sequence[bytes], until_ms: int | None = None) -> list[DueTimer]:
+    """The timers of a reply that has members and their times in turn, and when they are due again:
+    then as well, if they were not postponed.
+    """
     pairs = zip(reply[::2], reply[1::2], strict=True)
-    return [_read_timer(member.decode(), int(at_ms)) for member, at_ms in pairs]
+    return [_read_timer(member.decode(), int(at_ms), until_ms) for member, at_ms in pairs]
 
 
-def _read_timer(member: str, at_ms: int) -> DueTimer:
+def _read_timer(member: str, at_ms: int, until_ms: int | None) -> DueTimer:
     kind, thread_id, run_id, generation, call_id = member.split("|")
     key = TimerKey(TimerKind(kind), int(generation), call_id or None)
-    return DueTimer(RunRef(thread_id, run_id), key, at_ms)
+    return DueTimer(RunRef(thread_id, run_id), key, at_ms, until_ms or at_ms)

@@ -2,7 +2,8 @@
 --
 -- KEYS  1: the timers (sorted set: member, time in ms)
 -- ARGV  1: at most so many, 2: postponed by so many ms
--- Returns member, time, member, time, ... with the times before the postponement.
+-- Returns the time that they are postponed to, and member, time, member, time, ... with the times
+--       before that.
 -- Cost: O(log n) per timer taken; one command when nothing is due.
 
 local time = redis.call('TIME')
@@ -14,4 +15,4 @@ local later = string.format('%.0f', now + ARGV[2])
 for i = 1, #due, 2 do
   redis.call('ZADD', KEYS[1], 'XX', later, due[i])
 end
-return due
+return {later, due}

@@ -50,6 +50,32 @@ async def test_a_dropped_timer_is_gone(store: ValkeyStore) -> None:
     assert await store.take_due(100, hold_ms=0) == ()
 
 
+async def test_a_timer_that_was_set_anew_is_not_dropped_by_who_took_it_before(
+    store: ValkeyStore,
+) -> None:
+    ref = await put_run(store, effects=[SetTimer(LEASE, 5)])
+    (due,) = await store.take_due(100, LONG_MS)
+    await change(store, ref, ClearTimer(LEASE), SetTimer(LEASE, 6))
+    await store.drop_timer(due)
+    assert [again.at_ms for again in await store.take_due(100, LONG_MS)] == [6]
+
+
+async def test_a_timer_that_somebody_else_has_taken_meanwhile_is_his(
+    store: ValkeyStore, open_another: Open
+) -> None:
+    ref = await put_run(store, effects=[SetTimer(LEASE, 5)])
+    (ours,) = await store.take_due(100, hold_ms=0)
+    await until(lambda: _has_passed(store, ours.until_ms))
+    (theirs,) = await open_another().take_due(100, hold_ms=0)
+    await store.drop_timer(ours)
+    await until(lambda: _has_passed(store, theirs.until_ms))
+    assert [again.ref for again in await store.take_due(100, LONG_MS)] == [ref]
+
+
+async def _has_passed(store: ValkeyStore, at_ms: int) -> bool:
+    return await store.now_ms() > at_ms
+
+
 @pytest.mark.parametrize("limit", [1, 5, PARTITIONS, 40])
 async def test_a_limit_is_kept_and_nothing_is_missed(store: ValkeyStore, limit: int) -> None:
     refs = {await put_run(store, effects=[SetTimer(LEASE, 5)]) for _ in range(30)}
