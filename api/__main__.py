@@ -12,7 +12,7 @@ from api.auth import open_door
 from api.server import Server
 from orchestrator.app_file.app import App
 from orchestrator.app_file.assistants import keep_assistants
-from orchestrator.entry import settings_and_app, settle
+from orchestrator.entry import give_up, settings_and_app, settle
 from orchestrator.logs import configure_logs
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import open_store
@@ -26,7 +26,7 @@ def main() -> None:
     """Serve what the settings say, unless that would leave the door open."""
     settings, app_file = settings_and_app()
     if sentence := open_door(settings.host, settings.api_keys):
-        sys.exit(sentence)
+        give_up(sentence)
     configure_logs(settings)
     app = create_app(settings, lambda: _open_store(settings, app_file))
     config = uvicorn.Config(
@@ -46,7 +46,7 @@ def main() -> None:
     try:
         config.load()
     except SSLError as error:
-        sys.exit(f"RUNSTATE_TLS_CERTIFICATE and RUNSTATE_TLS_KEY are no certificate: {error}")
+        give_up(f"RUNSTATE_TLS_CERTIFICATE and RUNSTATE_TLS_KEY are no certificate: {error}")
     server = Server(config, on_stop=app.state.doorbell.close)
     settle()
     with suppress(KeyboardInterrupt):

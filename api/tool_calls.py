@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
+from pydantic import Field
 from pydantic_core import to_json
 
 from api.answers import answer
@@ -59,7 +60,7 @@ TargetDep = Annotated[Target, Depends(_target_of)]
 class FailCall(Body):
     """POST …/fail: what the model is told."""
 
-    message: str
+    message: Annotated[str, Field(min_length=1)]
 
 
 class ResolveWith(Body):

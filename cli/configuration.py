@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli.failure import Failure
+from cli.failure import Failure, Hopeless
 from cli.program import outcome, python
 from orchestrator.app_file.reader import AppFileInvalid
 from orchestrator.entry import Misconfigured, read_settings
@@ -17,9 +17,9 @@ def load_settings() -> Settings:
     try:
         return read_settings()
     except Misconfigured as problem:
-        raise Failure(str(problem)) from None
+        raise Hopeless(str(problem)) from None
     except AppFileInvalid as problem:
-        raise Failure(f"the app file is wrong:\n{problem}") from None
+        raise Hopeless(f"the app file is wrong:\n{problem}") from None
 
 
 async def check_app(path: Path, told: Mapping[str, str]) -> None:

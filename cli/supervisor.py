@@ -2,7 +2,8 @@
 
 Each child has a session of its own, so that a Ctrl-C in the terminal reaches only us and we decide
 who stops when. A child that dies is started again at once; one that keeps dying, after a pause that
-doubles up to ``MAX_PAUSE_S``. Code 0 is no death: a worker has had its share of calls.
+doubles up to ``MAX_PAUSE_S``. Code 0 is no death: a worker has had its share of calls. Code 78
+(``EX_CONFIG``) is final: the child has said why it will never be of use.
 """
 
 import asyncio
@@ -42,6 +43,10 @@ class Child:
         """The process that runs now, if one does."""
         return None if self._process is None else self._process.pid
 
+    async def end(self) -> None:
+        """Returns when it has ended and is not started again."""
+        await asyncio.shield(self._task)
+
     async def stop(self, grace_s: float | None) -> None:
         """Asked by SIGTERM, once more after the grace, then killed. ``None``: asked once only.
 
@@ -78,8 +83,9 @@ class Child:
                 return
             self.deaths += 1
             ending = _ending(code)
-            if not self.program.is_restarted:
-                self._say(f"{self.program.name} {ending}; it stays down, as asked")
+            if not self.program.is_restarted or code == os.EX_CONFIG:
+                why = "as asked" if not self.program.is_restarted else "as it cannot be of use"
+                self._say(f"{self.program.name} {ending}; it stays down, {why}")
                 return
             if time.monotonic() - started_at > SETTLED_S or code == 0:
                 pause_s = FIRST_PAUSE_S
@@ -127,6 +133,10 @@ class Supervisor:
         """The processes of one role that run now."""
         found = (child.pid for child in self.children if child.program.role is role)
         return [pid for pid in found if pid is not None]
+
+    async def end(self) -> None:
+        """Returns when all have ended and none is started again."""
+        await asyncio.gather(*(child.end() for child in self.children))
 
     async def stop(self, grace_s: float | None) -> None:
         """Stops role by role. Cancelling it (a second Ctrl-C) ends whatever is left in a hurry."""

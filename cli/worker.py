@@ -1,19 +1,19 @@
 """``runstate worker``: as many worker processes as the tools and the operator ask for."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cli.configuration import check_app, load_settings
-from cli.failure import Failure
+from cli.failure import Failure, Hopeless
 from cli.program import Program, Role, environment, outcome, python
 from cli.supervisor import Supervisor
 from cli.terminal import say
 
 
 async def run_workers(tools: str | None, count: int, concurrency: int | None) -> None:
-    """Keeps ``count`` workers on every queue of the tools until it is cancelled.
+    """Keeps ``count`` workers on every queue of the tools until it is cancelled. ``Failure`` if
+    none of them can be of use.
 
     ``concurrency``: calls of async tools that each process has at once, if not as the settings say.
     Then each worker finishes the call it has, however long that takes; cancelled again, it stops.
@@ -26,13 +26,14 @@ async def run_workers(tools: str | None, count: int, concurrency: int | None) ->
         told["RUNSTATE_INLINE_CONCURRENCY"] = str(concurrency)
     queues = await find_queues(tools, told)
     if not queues:
-        raise Failure("There is nothing to serve: give --tools, or tool_modules in the app file.")
+        raise Hopeless("There is nothing to serve: give --tools, or tool_modules in the app file.")
     supervisor = Supervisor(on_change=_nothing, say=say)
     supervisor.start(worker_programs(tools, queues, count, told))
     try:
-        await asyncio.Event().wait()
+        await supervisor.end()
     finally:
         await supervisor.stop(grace_s=None)
+    raise Hopeless("No worker can serve these tools: the lines above say why.")
 
 
 async def find_queues(tools: str | None, told: Mapping[str, str]) -> list[str]:

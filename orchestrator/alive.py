@@ -10,7 +10,8 @@ import socket
 import sys
 from typing import Literal
 
-from orchestrator.entry import settings_or_exit
+from orchestrator.app_file.reader import AppFileInvalid
+from orchestrator.entry import Misconfigured, read_settings
 from orchestrator.errors import StoreMismatch, StoreUnavailable
 from orchestrator.settings import Settings
 from orchestrator.storage.valkey import open_store
@@ -31,8 +32,8 @@ def main() -> None:
     parser.add_argument("kind", choices=["engine", "worker"])
     kind = parser.parse_args().kind
     try:
-        is_there = asyncio.run(is_alive(settings_or_exit(), kind, socket.gethostname()))
-    except (StoreMismatch, StoreUnavailable) as error:
+        is_there = asyncio.run(is_alive(read_settings(), kind, socket.gethostname()))
+    except (AppFileInvalid, Misconfigured, StoreMismatch, StoreUnavailable) as error:
         sys.exit(str(error))
     if not is_there:
         sys.exit(f"The store has no heartbeat of a {kind} on this host.")

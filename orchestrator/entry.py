@@ -1,7 +1,9 @@
 """What every process begins with: its settings and its app file, or a refusal to start."""
 
 import gc
+import os
 import sys
+from typing import NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
@@ -31,21 +33,22 @@ def read_settings() -> Settings:
         raise Misconfigured(_complaint((name,), "It is not JSON")) from None
 
 
-def settings_or_exit() -> Settings:
-    """The same; ends the process where they are wrong, with all that is."""
-    try:
-        return read_settings()
-    except (AppFileInvalid, Misconfigured) as error:
-        sys.exit(str(error))
-
-
 def settings_and_app() -> tuple[Settings, App]:
-    """The same with the code that the app file names."""
-    settings = settings_or_exit()
+    """The same with the code that the app file names; ends the process with all that is wrong."""
+    try:
+        settings = read_settings()
+    except (AppFileInvalid, Misconfigured) as error:
+        give_up(str(error))
     try:
         return settings, load_app(settings.app_file)
-    except AppFileInvalid as error:
+    except AppFileInvalid as error:  # of a module, which may need what is not there yet
         sys.exit(str(error))
+
+
+def give_up(sentence: str) -> NoReturn:
+    """Ends the process with a code (78) that says: starting it again will not help."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.exit(os.EX_CONFIG)
 
 
 def settle() -> None:

@@ -30,7 +30,7 @@ Errors carry ids and statuses as attributes and a stable ``code``. How they look
 decided in ``api/errors.py`` alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 
@@ -170,9 +170,17 @@ class CallNotOpen(NotNow):
     """The call cannot be claimed or answered. ``state`` is the ledger's."""
 
     code = "call_not_open"
+    _next_steps: ClassVar[Mapping[str, str]] = {
+        "required": "submit its output, or resolve it",
+        "awaiting_approval": "approve or reject it, or resolve it",
+        "dispatched": "wait for a worker, or cancel or resolve it",
+        "started": "wait for its worker, or cancel, requeue or resolve it",
+        "retrying": "wait for its next try, or cancel or resolve it",
+    }
 
     def __init__(self, call_id: str, state: str) -> None:
-        super().__init__(f"{call_id} is {state}.")
+        step = self._next_steps.get(state, "the run's tool_calls say what came of it")
+        super().__init__(f"{call_id} is {state}: {step}.")
         self.call_id = call_id
         self.state = state
 

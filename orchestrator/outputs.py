@@ -27,7 +27,7 @@ def output_text(value: object) -> str:
     """A tool's value as text. A string passes as it is, anything else becomes compact JSON.
 
     Models, dataclasses, dates, sets and the like take the form that pydantic gives them. Raises
-    ``NoJson`` for what has none: open files, NaN, infinity, bytes that are not UTF-8, a circle.
+    ``NoJson`` for what has none: NaN, infinity, bytes that are not UTF-8, a circle, a socket.
     """
     return whole(value if isinstance(value, str) else _compact(value))
 

@@ -317,9 +317,17 @@ class Settings(BaseSettings):
         return tuple({"secret": key, "tools": tools.split("|")} for key, _, tools in parts)
 
     @model_validator(mode="after")
-    def _has_queues(self) -> Self:
-        if self.has_no_store and self.queue_url is None:
-            raise ValueError("a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL")
+    def _names_what_a_worker_needs(self) -> Self:
+        """With half of it, a worker would be one of the store on its own host."""
+        given = (self.api_url, self.worker_key)
+        if "redis_url" not in self.model_fields_set and given != (None, None):
+            if None in given:
+                raise ValueError(
+                    "RUNSTATE_API_URL and RUNSTATE_WORKER_KEY go together, unless there is a"
+                    " RUNSTATE_REDIS_URL"
+                )
+            if self.queue_url is None:
+                raise ValueError("a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL")
         return self
 
     @property

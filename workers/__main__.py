@@ -2,7 +2,8 @@
 
 The servers come from the environment (``RUNSTATE_REDIS_URL``, ``RUNSTATE_QUEUE_URL``; without the
 store ``RUNSTATE_API_URL``), so that no password shows in a list of processes. Exit code 2: the
-tools cannot be served as asked.
+tools cannot be served as asked. 78: the settings are wrong, or the store or the API refuses this
+worker; it will be no better next time.
 """
 
 import argparse
@@ -19,8 +20,7 @@ from typing import Any, Final
 
 import structlog
 
-from orchestrator.entry import settings_and_app
-from orchestrator.errors import StoreMismatch
+from orchestrator.entry import give_up, settings_and_app
 from orchestrator.ledger import StoreLedger, WorkerLedger
 from orchestrator.lint import lint
 from orchestrator.loading import NotLoaded, Tools, load_tools
@@ -39,6 +39,8 @@ _KINDS: Final[Mapping[Isolation, type[ProcessWorker | InlineWorker]]] = {
     "inline": InlineWorker,
 }
 
+_NO_TOOLS: Final = 2
+
 log = structlog.get_logger(__name__)
 
 
@@ -56,17 +58,17 @@ def main() -> None:
         tools = for_queue(tools, asked.queue)
     except NotLoaded as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(2)
+        sys.exit(_NO_TOOLS)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     bench = Bench(name, tools, settings, partial(_open_ledger, tools), _connect_ledger)
-    try:
-        worker = _KINDS[isolation(tools)](asked.queue, bench)
-    except StoreMismatch as error:
-        sys.exit(str(error))
-    log.info("worker.started", worker=name, queue=asked.queue, tools=sorted(tools))
-    for finding in _findings(tools):
-        log.warning("tool.lint", **finding)
-    worker.work(logging_level="WARNING")
+    worker = _KINDS[isolation(tools)](asked.queue, bench)
+    if not worker.refusal:
+        log.info("worker.started", worker=name, queue=asked.queue, tools=sorted(tools))
+        for finding in _findings(tools):
+            log.warning("tool.lint", **finding)
+        worker.work(logging_level="WARNING")
+    if worker.refusal:
+        give_up(worker.refusal)
     if not (worker.is_told_to_stop or worker.is_worn_out):  # RQ has logged why it gave up
         sys.exit(1)
     log.info("worker.stopped", worker=name)

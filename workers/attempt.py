@@ -25,6 +25,7 @@ from orchestrator.commands import Outcome
 from orchestrator.current import Retry
 from orchestrator.llm.surrogates import whole
 from orchestrator.outputs import KEPT_LIMIT_BYTES, NoJson, failure_text, output_text, within
+from orchestrator.shapes import shape
 from orchestrator.tools import BadArguments, Tool
 from workers.memory import memory_limit
 
@@ -47,13 +48,15 @@ class ToolStopped(BaseException):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How an execution ended, and what the model reads. ``error`` is for operators, ``full`` the
-    whole output where ``text`` is a part of it; ``retry``: the tool asks to be called again.
+    whole output where ``text`` is a part of it, ``shape`` that of all the tool returned, however
+    little is kept; ``retry``: the tool asks to be called again.
     """
 
     outcome: Outcome
     text: str
     error: str | None = None
     full: str | None = None
+    shape: str | None = None
     retry: Retry | None = None
 
 
@@ -134,7 +137,7 @@ def succeeded(value: object, limit_bytes: int) -> Answer:
     text = output_text(value)
     shown = within(text, limit_bytes)
     full = within(text, KEPT_LIMIT_BYTES) if shown is not text else None
-    return Answer(Outcome.SUCCEEDED, shown, full=full)
+    return Answer(Outcome.SUCCEEDED, shown, full=full, shape=shape(text))
 
 
 def timed_out(limit_s: float) -> Answer:

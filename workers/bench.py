@@ -9,8 +9,11 @@ from orchestrator.ledger import WorkerLedger
 from orchestrator.loading import Tools
 from orchestrator.settings import Settings
 
+PATIENCE_S: Final = 1.0
+"""After a call's clean-up: its tool should have ended by itself, and is not waited for any more."""
+
 MARGIN_S: Final = 3.0
-"""Between the end of a call's clean-up and the end of its worker's patience."""
+"""After a call's clean-up its lease ends: its worker, which looks every second, has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,12 @@ class Bench:
             return found.spec.cleanup_s
         return max(tool.spec.cleanup_s for tool in self.tools.values())
 
+    def patience_s(self, tool: str) -> float:
+        """So long after its deadline a call's tool is waited for."""
+        return self.cleanup_s(tool) + PATIENCE_S
+
     def grace_s(self, tool: str) -> float:
-        """So long after its deadline a call may still be ended and answered by its worker."""
+        """So long after its deadline a call may still be answered by its worker."""
         return self.cleanup_s(tool) + MARGIN_S
 
 

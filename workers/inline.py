@@ -36,7 +36,7 @@ WAKE_S: Final = 1
 POP_AT_ONCE: Final = 50
 """More than that is left to other workers, while RQ is told about these."""
 
-BOOKS_S: Final = 20
+BOOKS_S: Final = 5
 """RQ's own heartbeats for the jobs; they are good for 60 seconds more than that."""
 
 log = structlog.get_logger(__name__)
@@ -200,7 +200,8 @@ class InlineWorker(CallWorker):
             self._conclude(self._ended.get())
         self._keep_leases()
         for running in tuple(self._running.values()):
-            if running.abandon_at and time.monotonic() > running.abandon_at:
+            is_left = running.abandon_at and time.monotonic() > running.abandon_at
+            if is_left or self._ledger.is_overdue(running.call_id):
                 self._abandon(running)
         if time.monotonic() >= self._books_at:
             self._books_at = time.monotonic() + BOOKS_S

@@ -15,15 +15,15 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from orchestrator.commands import CallResult, ClaimCall, Outcome, RetryCall
+from orchestrator.commands import CallResult, ClaimCall, RetryCall
 from orchestrator.current import CURRENT, CurrentCall
 from orchestrator.errors import Gone, NotNow, StoreUnavailable
 from orchestrator.ledger import CallCommand, WorkerLedger
 from orchestrator.records import ToolCall
-from orchestrator.shapes import shape
 from orchestrator.store import RunRef
 from workers.attempt import Answer, attempt, attempt_inline, failed
 from workers.bench import BENCH, Bench
+from workers.loop import OneThreadLoop
 from workers.progress import Tell, tell_from_child, tell_from_loop
 from workers.slots import end_with_worker, give_back, take_turn
 
@@ -42,7 +42,7 @@ def execute(thread_id: str, run_id: str, call_id: str) -> None:
     ids = structlog.contextvars.bound_contextvars(
         thread_id=thread_id, run_id=run_id, tool_call_id=call_id
     )
-    with ids, asyncio.Runner() as runner:
+    with ids, asyncio.Runner(loop_factory=OneThreadLoop) as runner:
         ledger = bench.connect_ledger(bench.settings)
         call = runner.run(_claim(ledger, ref, call_id, bench))
         if call is not None:
@@ -170,10 +170,8 @@ def _command(call: ToolCall, answer: Answer, drift: str | None) -> CallCommand:
 
 async def _drift(ledger: WorkerLedger, tool: str, answer: Answer) -> str | None:
     """How the output's shape differs from that of the tool's last output, if it does."""
-    if answer.outcome is not Outcome.SUCCEEDED:
-        return None
-    now = shape(answer.full or answer.text)
-    before = await ledger.swap_shape(tool, now)
+    now = answer.shape
+    before = None if now is None else await ledger.swap_shape(tool, now)
     if before in (None, now):
         return None
     log.warning("tool.output_drifted", tool=tool, before=before, now=now)
@@ -186,6 +184,6 @@ async def _insist(act: Callable[[], Awaitable[T]], patience_s: float | None = No
         while True:
             try:
                 return await act()
-            except StoreUnavailable:
-                log.warning("store.unavailable")
+            except StoreUnavailable as error:
+                log.warning("store.unavailable", reason=str(error))
                 await asyncio.sleep(_PAUSE_S)

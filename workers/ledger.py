@@ -19,12 +19,13 @@ from typing import Final, TypeVar
 import structlog
 
 from orchestrator.commands import CallLost, CallResult
-from orchestrator.errors import Gone, NotNow, StoreUnavailable
+from orchestrator.errors import Gone, NotNow, StoreMismatch, StoreUnavailable
 from orchestrator.ledger import CallCommand, WorkerLedger
 from orchestrator.records import CallState, ToolCall
 from orchestrator.store import Presence, RunRef
 from workers.attempt import timed_out
 from workers.bench import Bench
+from workers.loop import OneThreadLoop
 from workers.slots import give_back, keep_slot
 
 ANNOUNCE_S: Final = 5
@@ -61,14 +62,17 @@ class Held:
 
 
 class Ledger:
-    """The worker's side of its calls. Each method survives the store's absence."""
+    """The worker's side of its calls. Each method survives the store's absence. ``refusal``: why
+    the store does not want this worker, as soon as it has said so.
+    """
 
     def __init__(self, bench: Bench, queue: str) -> None:
+        self.refusal: str | None = None
         self._bench = bench
         self._specs = [tool.spec for tool in bench.tools.values()]
         info = {"queue": queue, "host": socket.gethostname(), "pid": str(os.getpid())}
         self._presence = Presence("worker", bench.worker, info)
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=OneThreadLoop)
         self._calls: WorkerLedger | None = None
         self._announce_at = 0.0
         self._held: dict[str, Held] = {}
@@ -88,18 +92,15 @@ class Ledger:
         )
 
     def keep(self, *calls: Call) -> set[str]:
-        """Renew the leases of the calls that tools have; returns the ids of those to end.
-
-        These are not this worker's any more (cancelled, expired, lost), or their tools have
-        outlived the call's deadline by the grace time.
+        """Renew the leases of the calls that tools have; returns the ids of those to end, since
+        they are not this worker's any more (cancelled, expired, lost).
         """
 
         async def keep_all(ledger: WorkerLedger) -> set[str]:
             kept = await asyncio.gather(*(self._keep(ledger, *call) for call in calls))
             return {call[1] for call, is_kept in zip(calls, kept, strict=True) if not is_kept}
 
-        gone = self._ask(keep_all) or set()
-        return gone | {call_id for _, call_id in calls if self.is_overdue(call_id)}
+        return self._ask(keep_all) or set()
 
     def is_overdue(self, call_id: str) -> bool:
         """Whether the call's tool has outlived its time, the clean-up included."""
@@ -170,8 +171,8 @@ class Ledger:
             return True, None
         # Over already, perhaps: then its lease cannot be renewed.
         left_s = ((call.deadline_ms or 0) - seen.now_ms) / 1000
-        grace_s = self._bench.grace_s(call.name)
-        held = self._held[call_id] = Held(call, time.monotonic() + left_s + grace_s)
+        patience_s = self._bench.patience_s(call.name)
+        held = self._held[call_id] = Held(call, time.monotonic() + left_s + patience_s)
         return True, held
 
     async def _conclude(self, ledger: WorkerLedger, ref: RunRef, call_id: str, how: str) -> Left:
@@ -201,10 +202,15 @@ class Ledger:
                 self._calls = await self._bench.open_ledger(self._bench.settings)
             return await act(self._calls)
 
-        for _ in range(2):
-            with suppress(StoreUnavailable):
+        for is_last in (False, True):
+            try:
                 return self._runner.run(asked())
-        log.warning("store.unavailable")
+            except StoreMismatch as error:
+                self.refusal = str(error)
+                return None
+            except StoreUnavailable as error:
+                if is_last:
+                    log.warning("store.unavailable", reason=str(error))
         return None
 
 

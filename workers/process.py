@@ -4,6 +4,7 @@ What was measured about RQ 3.0 and is made good here: it gives a tool that swall
 another minute, and may signal its own process group instead of the child's.
 """
 
+import math
 import os
 import signal
 import time
@@ -21,9 +22,11 @@ from rq.worker import Worker
 from orchestrator.dispatch.job_format import brief_retry
 from workers.bench import Bench
 from workers.call_worker import CallWorker, call_of
+from workers.inherited import cut_connections, warn_of_leftovers
 from workers.ledger import Left
 
 WAKE_S: Final = 5
+"""An idle worker does its duties so often, or twice per lease if that is more often."""
 
 WATCH_S: Final = 1
 """A busy worker looks after its child so often. RQ takes whole seconds."""
@@ -35,7 +38,9 @@ class ProcessWorker(CallWorker, Worker):
     """Serves one queue until SIGTERM, which lets it finish its call within the grace time."""
 
     def __init__(self, queue: str, bench: Bench) -> None:
-        super().__init__(queue, bench, WAKE_S, WATCH_S)
+        warn_of_leftovers()
+        wake_s = min(WAKE_S, math.ceil(bench.settings.call_lease_s / 2))
+        super().__init__(queue, bench, wake_s, WATCH_S)
         self._ending = ""
         self._kill_at = float("inf")
         self._has_call = False
@@ -50,6 +55,7 @@ class ProcessWorker(CallWorker, Worker):
         """In the child: do the job. What counts of it does not need the queue server, so the child
         does not wait for that as its parent does (which may be gone: nobody would end the child).
         """
+        cut_connections()
         self.connection.set_retry(brief_retry())
         super().main_work_horse(job, queue)
 
@@ -58,6 +64,7 @@ class ProcessWorker(CallWorker, Worker):
         self._ending = "unknown"
         self._kill_at = float("inf")
         self._has_call = True
+        job.timeout = -1  # RQ's limit out here goes by the host's clock, the call's does not
         try:
             super().monitor_work_horse(job, queue, execution)
         finally:
@@ -140,7 +147,8 @@ class ProcessWorker(CallWorker, Worker):
 
     def _settle(self, job: Job) -> Left:
         call = call_of(job)
-        return Left.NOTHING if call is None else self._ledger.settle(call, how=self._ending)
+        how = "it was stopped" if self._kill_at < float("inf") else self._ending
+        return Left.NOTHING if call is None else self._ledger.settle(call, how)
 
 
 def _ending(status: int) -> str:

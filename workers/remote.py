@@ -39,11 +39,7 @@ class RemoteLedger:
     async def check(self, tools: Collection[str]) -> None:
         """Raises ``StoreMismatch`` if the key does not serve all of these tools."""
         answer = await self._send("GET", "/key")
-        if answer.status_code in {401, 404}:
-            raise StoreMismatch(
-                f"{self._http.base_url} refuses the key of RUNSTATE_WORKER_KEY: the API must have"
-                " it in RUNSTATE_WORKER_KEYS."
-            )
+        self._refuse(answer, 401, 404)
         served = set(_json(answer)["tools"])
         if missing := sorted(set(tools) - served) if "*" not in served else None:
             raise StoreMismatch(
@@ -74,11 +70,13 @@ class RemoteLedger:
     async def announce(
         self, presence: Presence, ttl_ms: int, tools: Sequence[ToolSpec], tools_ttl_s: int
     ) -> None:
-        """One request."""
+        """One request. Raises ``StoreMismatch`` if the key has been taken away."""
         specs = [tool.model_dump(mode="json") for tool in tools]
         about = {"worker": presence.id, **presence.info}
         lasting = {"ttl_ms": ttl_ms, "tools": specs, "tools_ttl_s": tools_ttl_s}
-        _json(await self._send("POST", "/presence", about | lasting))
+        answer = await self._send("POST", "/presence", about | lasting)
+        self._refuse(answer, 401)
+        _json(answer)
 
     async def leave(self, worker: str) -> None:
         """One request."""
@@ -111,9 +109,16 @@ class RemoteLedger:
         match answer.status_code, _code(answer):
             case 404, None:
                 raise NotFound("tool call", call_id)
-            case 400, _:
-                raise CallNotOpen(call_id, f"not open: {_json(answer, 400)['error']['message']}")
+            case 400, code if code != "foreign":
+                raise CallNotOpen(call_id, "not open")
         return _json(answer)
+
+    def _refuse(self, answer: httpx2.Response, *statuses: int) -> None:
+        if answer.status_code in statuses:
+            raise StoreMismatch(
+                f"{self._http.base_url} refuses the key of RUNSTATE_WORKER_KEY: the API must have"
+                " it in RUNSTATE_WORKER_KEYS."
+            )
 
     async def _send(
         self, method: str, path: str, body: Mapping[str, object] | None = None

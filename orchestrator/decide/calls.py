@@ -63,6 +63,14 @@ def error_text(kind: str, message: str, *, is_retryable: bool = False) -> str:
     return json.dumps({"error": error}, ensure_ascii=False)
 
 
+def error_words(text: str) -> str:
+    """The message of such an error, for people; any other text as it is."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        return text
+
+
 def open_round(
     draft: Draft, step_id: str, asked: Sequence[ProposedCall], tools: Mapping[str, ToolSpec]
 ) -> None:
@@ -91,7 +99,7 @@ def open_round(
         tool = None if is_clients else tools.get(proposed.name)
         if refusal is not None:
             call = call.but(executor=Executor.REFUSED)
-            settle(draft, call, CallState.FAILED, refusal, error=refusal)
+            settle(draft, call, CallState.FAILED, refusal, error=error_words(refusal))
         elif tool is not None and tool.approval == "required":
             _await_approval(draft, _for_worker(call, tool), tool.approval_timeout_s)
         elif tool is not None:

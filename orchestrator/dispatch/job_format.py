@@ -7,12 +7,14 @@ from typing import Final
 
 from redis import Redis
 from redis.backoff import ExponentialBackoff
+from redis.exceptions import ReadOnlyError
 from redis.retry import Retry
 from rq.queue import EnqueueData, Queue
 from rq.serializers import JSONSerializer
 
 from orchestrator.settings import Settings
 from orchestrator.store import RunRef
+from orchestrator.tls import QueueConnection
 
 FUNCTION: Final = "workers.job.execute"
 """The only function that workers run, by its dotted name."""
@@ -32,10 +34,18 @@ TIMEOUT_MARGIN_S: Final = 10
 def queue_client(settings: Settings, retry: Retry | None = None) -> Redis:
     """A client for RQ, which connects at its first use and by default gives up after a second.
 
-    It reads bytes, whatever the URL asks for: RQ expects them.
+    It reads bytes, whatever the URL asks for: RQ expects them. Where a server has become a replica,
+    it connects anew: the name may lead to the new primary.
     """
     url = settings.effective_queue_url.get_secret_value()
-    client = Redis.from_url(url, socket_timeout=5, retry=retry or brief_retry())
+    tls = {"connection_class": QueueConnection} if url.startswith("rediss://") else {}
+    client = Redis.from_url(
+        url,
+        socket_timeout=5,
+        retry=retry or brief_retry(),
+        retry_on_error=[ReadOnlyError],
+        **tls,
+    )
     client.connection_pool.connection_kwargs["decode_responses"] = False
     return client
 

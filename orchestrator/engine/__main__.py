@@ -12,7 +12,7 @@ import structlog
 from orchestrator.dispatch import Dispatcher
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.guards import Guards
-from orchestrator.entry import settings_and_app, settle
+from orchestrator.entry import give_up, settings_and_app, settle
 from orchestrator.errors import StoreMismatch, StoreUnavailable
 from orchestrator.llm.routing import Models
 from orchestrator.logs import configure_logs
@@ -31,7 +31,9 @@ async def main() -> None:
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     try:
         store = await open_store(settings)
-    except (StoreMismatch, StoreUnavailable) as error:
+    except StoreMismatch as error:
+        give_up(str(error))
+    except StoreUnavailable as error:
         sys.exit(str(error))
     models = Models(settings)
     await asyncio.to_thread(models.load)

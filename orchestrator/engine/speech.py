@@ -49,7 +49,7 @@ class Speech:
         self._is_ending = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         self._clock = asyncio.get_running_loop().time
-        self._began_at = self._clock()
+        self._opened_ms, self._opened_at = run.updated_ms, self._clock()
 
     @property
     def has_begun(self) -> bool:
@@ -123,16 +123,22 @@ class Speech:
         is_first = not self._has_message
         if is_first:
             self._has_message = True
-            command = OpenMessage(self._run.generation, self.message_id, self.message_step_id)
-            await change_run(self._store, self._ref, command)
+            await self._open(
+                OpenMessage(self._run.generation, self.message_id, self.message_step_id)
+            )
         delta = {"message_id": self.message_id, "text": text, "is_first": is_first}
         return self._event(EventType.MESSAGE_DELTA, delta)
 
     async def _begin_calls(self) -> None:
         if not self._has_calls:
             self._has_calls = True
-            command = OpenCalls(self._run.generation, self.calls_step_id)
-            await change_run(self._store, self._ref, command)
+            await self._open(OpenCalls(self._run.generation, self.calls_step_id))
+
+    async def _open(self, command: OpenMessage | OpenCalls) -> None:
+        """What is said from now on has the time of this, and what has passed since."""
+        run = (await change_run(self._store, self._ref, command)).run
+        assert run is not None  # noqa: S101 - refused without one
+        self._opened_ms, self._opened_at = run.updated_ms, self._clock()
 
     def _call_events(self, calls: dict[int, Json]) -> Iterator[Event]:
         """In the order of the calls: readers need every call to begin before the next one does."""
@@ -145,10 +151,10 @@ class Speech:
             yield self._event(EventType.STEP_DELTA, delta)
 
     def _event(self, kind: EventType, delta: Json) -> Event:
-        elapsed_ms = round((self._clock() - self._began_at) * 1000)
+        elapsed_ms = round((self._clock() - self._opened_at) * 1000)
         return Event(
             type=kind,
-            at_ms=self._run.updated_ms + elapsed_ms,
+            at_ms=self._opened_ms + elapsed_ms,
             status=RunStatus.IN_PROGRESS,
             public_status=RunStatus.IN_PROGRESS,
             delta=delta,

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import structlog
 from pydantic import SecretStr
 from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError
@@ -30,6 +30,7 @@ from orchestrator.storage.threads import Threads
 from orchestrator.storage.timers import Timers
 from orchestrator.storage.usage import UsageSums
 from orchestrator.store import Ring
+from orchestrator.tls import StoreConnection
 
 FORMAT: Final = 1
 """Rises when a newer version could not read what an older one wrote."""
@@ -120,6 +121,8 @@ def connect(url: SecretStr) -> Redis:
         "retry": Retry(NoBackoff(), 0),
         "driver_info": None,
     }
+    if options.get("connection_class") is SSLConnection:
+        options["connection_class"] = StoreConnection
     return Redis.from_pool(ConnectionPool(**options))
 
 

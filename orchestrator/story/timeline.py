@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.decisions import Event, EventType
-from orchestrator.records import ToolCall
+from orchestrator.records import Executor, ToolCall
 from orchestrator.story.words import as_call, duration, one_line
 
 _NOT_TOLD: Final = frozenset(
@@ -50,6 +50,8 @@ def _event(event: Event) -> Happening:
 def _beginning(name: str, call: ToolCall) -> list[Happening]:
     to_approve = ", to be approved" if call.approve_by_ms is not None else ""
     story = [Happening(call.created_ms, "call", f"{name} asked for{to_approve}")]
+    if call.executor is Executor.REFUSED:
+        story.append(Happening(call.created_ms, "call", f"{name} refused{_error(call)}"))
     if call.approved_ms is not None:
         story.append(Happening(call.approved_ms, "call", f"{name} approved"))
     if call.started_ms is not None:
@@ -63,10 +65,13 @@ def _ending(name: str, call: ToolCall) -> list[Happening]:
     story = [
         Happening(late.at_ms, "call", f"{name} came late and was not used") for late in call.late
     ]
-    if call.finished_ms is not None:
+    if call.finished_ms is not None and call.executor is not Executor.REFUSED:
         took = duration((call.finished_ms - (call.started_ms or call.created_ms)) / 1000)
-        error = f": {one_line(call.error.splitlines()[0])}" if call.error else ""
         by = call.worker or call.executor
-        text = f"{name} {call.state} after {took}, by {by}{error}"
+        text = f"{name} {call.state} after {took}, by {by}{_error(call)}"
         story.append(Happening(call.finished_ms, "call", text))
     return story
+
+
+def _error(call: ToolCall) -> str:
+    return f": {one_line(call.error.splitlines()[0])}" if call.error else ""

@@ -70,10 +70,10 @@ class Bystander:
         return Counter(self.lines.read_text().split())
 
 
-async def kill(dev: Dev, role: str) -> None:
-    """SIGKILL to the first process of this role; returns when another serves in its place."""
+async def kill(dev: Dev, role: str, how: signal.Signals = signal.SIGKILL) -> None:
+    """The signal to the first process of this role; returns when another serves in its place."""
     before = dev.processes()[role]
-    os.kill(before[0] if isinstance(before, list) else before, signal.SIGKILL)
+    os.kill(before[0] if isinstance(before, list) else before, how)
     await until(replaced(dev, role, before), 30)
     await until(dev.is_ready, 30)
 
@@ -99,6 +99,21 @@ async def test_a_killed_process_loses_no_run_and_repeats_no_payment(
         if moment:
             await until(partial(bystander.has_started, tag + moment), 30)
         await kill(bystander.dev, role)
+    await all_are_paid_once(bystander, runs)
+
+
+async def test_a_rolling_restart_costs_no_run_anything(bystander: Bystander) -> None:
+    await bystander.dev.start("--tools", "tests.chaos.tools", "--workers", "2")
+    runs = []
+    for role in ("workers", "engine", "api"):
+        runs.append(bystander.start(f"run-{role}"))
+        await until(partial(bystander.has_started, f"run-{role}-pay-1"), 30)
+        await kill(bystander.dev, role, signal.SIGTERM)
+    await all_are_paid_once(bystander, runs)
+
+
+async def all_are_paid_once(bystander: Bystander, runs: list[Run]) -> None:
+    """Returns when they are completed, with two payments each."""
     for run in runs:
         await until(partial(bystander.has_ended, run), 40)
         ended = bystander.look(run)

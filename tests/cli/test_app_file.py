@@ -1,5 +1,6 @@
 """The app file at the command line: checked, found, and refused by every process alike."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_a_right_file_is_said_to_be_right(tmp_path: Path) -> None:
 def test_every_process_refuses_a_wrong_file_in_the_same_words(tmp_path: Path, name: str) -> None:
     (tmp_path / "runstate.yaml").write_text(WRONG)
     done = run(COMMANDS[name], tmp_path, RUNSTATE_APP_FILE="runstate.yaml")
-    assert done.returncode == 1
+    assert done.returncode == (1 if name == "check" else os.EX_CONFIG)
     assert done.stdout == ""
     assert done.stderr == (
         "runstate.yaml:1: limits.max_turn: There is no such key.\n"
@@ -74,12 +75,22 @@ def test_a_store_that_is_not_there_is_said_in_a_sentence(
 def test_commands_say_so_before_they_start_anything(tmp_path: Path, command: str) -> None:
     (tmp_path / "runstate.yaml").write_text(WRONG)
     done = run(("cli.main", command), tmp_path, RUNSTATE_APP_FILE="runstate.yaml")
-    assert done.returncode == 1
+    assert done.returncode == os.EX_CONFIG
     assert done.stderr.endswith(
         "runstate: the app file is wrong:\n"
         "runstate.yaml:1: limits.max_turn: There is no such key.\n"
         "runstate.yaml:3: tool_modules[0]: no.such cannot be imported: No module named 'no'.\n"
     )
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_a_module_that_cannot_be_imported_may_be_better_next_time(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "runstate.yaml").write_text("tool_modules: [no.such]")
+    done = run(COMMANDS[command], tmp_path, RUNSTATE_APP_FILE="runstate.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "runstate.yaml:1: tool_modules[0]: no.such cannot be imported" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["worker", "dev"])
@@ -114,7 +125,7 @@ def test_a_worker_serves_the_modules_of_the_file_unless_told_otherwise(tmp_path:
 def test_a_worker_without_any_tools_says_what_is_missing(tmp_path: Path) -> None:
     done = run(("cli.main", "worker"), tmp_path)
     assert (done.returncode, done.stderr) == (
-        1,
+        os.EX_CONFIG,
         "runstate: There is nothing to serve: give --tools, or tool_modules in the app file.\n",
     )
 

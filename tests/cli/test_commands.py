@@ -57,10 +57,10 @@ def runstate(
     )
 
 
-def refusal(*args: str, settings: Mapping[str, str] | None = None) -> str:
+def refusal(*args: str, settings: Mapping[str, str] | None = None, code: int = 1) -> str:
     """The one sentence on stderr of a command that failed."""
     done = runstate(*args, settings=settings)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
     return line
@@ -82,25 +82,26 @@ def test_a_wrong_option_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("command", [("api",), ("engine",), ("worker", "--tools", "x"), ("dev",)])
 def test_a_wrong_setting_is_named(command: tuple[str, ...]) -> None:
-    said = refusal(*command, settings={"RUNSTATE_MAX_TURNS": "many"})
+    said = refusal(*command, settings={"RUNSTATE_MAX_TURNS": "many"}, code=os.EX_CONFIG)
     assert said.startswith("runstate: RUNSTATE_MAX_TURNS is wrong: ")
 
 
 def test_a_setting_that_should_be_json_is_named() -> None:
-    said = refusal("api", settings={"RUNSTATE_MODEL_ROUTES": "gpt-4: openai"})
+    given = {"RUNSTATE_MODEL_ROUTES": "gpt-4: openai"}
+    said = refusal("api", settings=given, code=os.EX_CONFIG)
     assert said == "runstate: RUNSTATE_MODEL_ROUTES is wrong: It is not JSON."
 
 
 def test_the_wrong_part_of_a_setting_is_named_and_not_repeated() -> None:
     given = {"RUNSTATE_MODEL_ROUTES": '{"gpt-*": {"api": "openai", "key_variable": "sk-1234"}}'}
-    said = refusal("engine", settings=given)
+    said = refusal("engine", settings=given, code=os.EX_CONFIG)
     assert said.startswith("runstate: RUNSTATE_MODEL_ROUTES is wrong at gpt-*[0].key_variable: ")
     assert "sk-1234" not in said
 
 
 def test_settings_that_do_not_go_together_are_told() -> None:
     given = {"RUNSTATE_API_URL": "http://runstate.internal", "RUNSTATE_WORKER_KEY": "secret"}
-    said = refusal("worker", "--tools", "x", settings=given)
+    said = refusal("worker", "--tools", "x", settings=given, code=os.EX_CONFIG)
     assert "a worker without RUNSTATE_REDIS_URL needs RUNSTATE_QUEUE_URL" in said
 
 

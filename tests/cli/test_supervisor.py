@@ -101,6 +101,12 @@ async def test_a_child_that_was_to_stay_down_stays_down(desk: Desk) -> None:
     assert desk.supervisor.pids(Role.ENGINE) == []
 
 
+async def test_a_child_that_cannot_be_of_use_is_not_started_again(desk: Desk) -> None:
+    desk.supervisor.start([desk.program("raise SystemExit(78)")])
+    await desk.supervisor.end()
+    assert desk.said == ["engine ended with code 78; it stays down, as it cannot be of use"]
+
+
 async def test_a_child_that_keeps_dying_is_given_longer_and_longer_pauses(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

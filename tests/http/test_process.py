@@ -1,6 +1,7 @@
 """``python -m api`` as operators start it."""
 
 import asyncio
+import os
 import re
 import signal
 import sys
@@ -46,7 +47,7 @@ async def test_it_serves_until_it_is_told_to_stop(redis_url: SecretStr) -> None:
 async def test_it_refuses_to_serve_the_world_without_keys(redis_url: SecretStr) -> None:
     process = await start(redis_url=redis_url.get_secret_value(), host="0.0.0.0")  # noqa: S104
     _, log = await process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == os.EX_CONFIG
     assert log.decode().strip() == (
         "Refusing to serve 0.0.0.0 without keys: anybody could use it. Set RUNSTATE_API_KEYS, or"
         " RUNSTATE_HOST=127.0.0.1."

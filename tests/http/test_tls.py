@@ -1,8 +1,8 @@
 """https without a proxy: what Azure's SDK needs to work by endpoint and credential alone."""
 
+import os
 import shutil
 import ssl
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from benchmarks.tls import make_certificate
 from orchestrator.settings import Settings
 from orchestrator.store import Store
 from tests.engine.rig import EngineRoom
@@ -17,23 +18,13 @@ from tests.http.conformance.conftest import play
 from tests.http.conformance.sdks import SDKS
 from tests.http.test_process import ROOT, address_of, start
 
-SUBJECT = "/CN=127.0.0.1"
-NAMES = "subjectAltName=IP:127.0.0.1"
-
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of its own, with its key in the same file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
+    if shutil.which("openssl") is None:
         pytest.skip("this system has no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    made, key = folder / "certificate.pem", folder / "key.pem"
-    new = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    told = ("-subj", SUBJECT, "-addext", NAMES, "-keyout", str(key), "-out", str(made))
-    subprocess.run([openssl, "req", *new, *told], check=True, capture_output=True)
-    made.write_text(made.read_text() + key.read_text())
-    return made
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 async def test_https_is_served_and_azures_sdk_needs_endpoint_and_credential_alone(
@@ -66,5 +57,5 @@ async def test_a_file_that_is_no_certificate_is_said_to_be_none(tmp_path: Path) 
     nonsense.write_text("nonsense")
     process = await start(redis_url="redis://127.0.0.1:1/0", tls_certificate=str(nonsense))
     _, log = await process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == os.EX_CONFIG
     assert log.decode().startswith("RUNSTATE_TLS_CERTIFICATE and RUNSTATE_TLS_KEY are no")

@@ -77,6 +77,18 @@ async def test_an_operator_ends_a_call_and_the_run_goes_on(
     assert again.status_code == 400
 
 
+async def test_a_call_is_not_failed_without_a_word_and_who_comes_too_late_is_told_what_to_do(
+    http: httpx2.AsyncClient, driver: Driver, run: Run
+) -> None:
+    (call_id,) = await driver.asks(run, Asked("measure"), workers=("measure",))
+    empty = await http.post(path(run, call_id, "fail"), json={"message": ""})
+    assert (empty.status_code, empty.json()["error"]["param"]) == (400, "message")
+    assert (await read(http, run, call_id))["state"] == "dispatched"
+    await http.post(path(run, call_id, "cancel"))
+    late = await http.post(path(run, call_id, "fail"), json={"message": "closed"})
+    assert late.json()["error"]["message"].endswith("the run's tool_calls say what came of it.")
+
+
 async def test_a_lost_once_call_is_done_again_only_when_an_operator_says_so(
     http: httpx2.AsyncClient, driver: Driver, run: Run, store: Store
 ) -> None:

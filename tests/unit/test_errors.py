@@ -8,6 +8,7 @@ import pytest
 
 from api.errors import TABLE, wire_response
 from orchestrator import errors as e
+from orchestrator.records import CallState
 
 GROUPS = {e.BadRequest, e.NotNow, e.Gone, e.OurFault}
 """Never raised themselves."""
@@ -28,6 +29,14 @@ def on_the_wire(error: e.RunstateError) -> dict[str, Any]:
 
 def test_every_error_that_can_be_raised_has_a_line_in_the_table() -> None:
     assert set(TABLE) == set(descendants(e.RunstateError)) - GROUPS
+
+
+@pytest.mark.parametrize("state", CallState)
+def test_what_cannot_be_done_with_a_call_is_said_with_the_next_step(state: CallState) -> None:
+    said, step = str(e.CallNotOpen("call_1", state)).split(": ")
+    assert said == f"call_1 is {state}"
+    is_open = list(CallState).index(state) < list(CallState).index(CallState.SUCCEEDED)
+    assert ("resolve" in step, "say what came of it" in step) == (is_open, not is_open)
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

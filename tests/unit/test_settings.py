@@ -57,7 +57,14 @@ def test_a_worker_has_no_store_if_it_is_given_the_api_and_a_key_instead() -> Non
     assert Settings.model_validate(REMOTE | queue).has_no_store
     store = {"redis_url": SecretStr("redis://store")}
     assert not Settings.model_validate(REMOTE | queue | store).has_no_store
-    assert not Settings.model_validate({"api_url": REMOTE["api_url"]}).has_no_store
+
+
+@pytest.mark.parametrize("name", REMOTE)
+def test_the_api_and_the_key_of_a_worker_go_together_unless_there_is_a_store(name: str) -> None:
+    half = {name: REMOTE[name]}
+    with pytest.raises(ValidationError, match="RUNSTATE_API_URL and RUNSTATE_WORKER_KEY go to"):
+        Settings.model_validate(half)
+    assert not Settings.model_validate(half | {"redis_url": "redis://store"}).has_no_store
 
 
 def test_a_worker_without_a_store_needs_the_queues() -> None:

@@ -89,6 +89,14 @@ def test_a_call_is_told_from_the_asking_to_the_answer() -> None:
     ]
 
 
+def test_a_call_that_nobody_executes_is_told_as_asked_for_and_refused() -> None:
+    refused = call(executor=Executor.REFUSED, state=CallState.FAILED, finished_ms=1200, error="No.")
+    assert told(timeline([refused], [])) == [
+        "call look_up() asked for",
+        "call look_up() refused: No.",
+    ]
+
+
 def test_an_approval_is_told() -> None:
     settled = call(approve_by_ms=9000, approved_ms=1300, executor=Executor.WORKER)
     assert told(timeline([settled], [])) == [

@@ -272,6 +272,7 @@ def test_a_name_that_the_run_does_not_declare_is_answered_and_the_run_goes_on() 
     error = json.loads(play.outputs[call.id])["error"]
     assert (error["type"], error["retryable"]) == ("unknown_tool", False)
     assert "look_up" in error["message"]
+    assert call.error == error["message"]
     assert play.status is RunStatus.QUEUED
     told = [event for event in play.events if event.startswith("run.")]
     assert told == [EventType.RUN_REQUIRES_ACTION, EventType.RUN_QUEUED]

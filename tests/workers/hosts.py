@@ -35,8 +35,7 @@ class Hosts:
             "api",
             RUNSTATE_HOST=self.address,
             RUNSTATE_PORT=str(self.port),
-            RUNSTATE_WORKER_KEYS=WORKER_KEYS,
-            **environment,
+            **{"RUNSTATE_WORKER_KEYS": WORKER_KEYS} | environment,
         )
         async with httpx2.AsyncClient() as http:
 
@@ -49,16 +48,19 @@ class Hosts:
             await until(look, within_s=30)
         return api
 
-    def start_engine(self) -> "subprocess.Popen[bytes]":
+    def start_engine(self, **environment: str) -> "subprocess.Popen[bytes]":
         """An engine."""
-        return self._start("orchestrator.engine")
+        return self._start("orchestrator.engine", **environment)
 
     def start_worker(self, queue: str = "tools", key: str = KEY) -> "subprocess.Popen[bytes]":
         """A worker that is given the queue server, the api and a key."""
         return self.popen(
-            ["workers", "--tools", str(TOOLBOX), "--queue", queue],
-            {"RUNSTATE_API_URL": self.url, "RUNSTATE_WORKER_KEY": key} | self._queue,
+            ["workers", "--tools", str(TOOLBOX), "--queue", queue], self.given_to_workers(key)
         )
+
+    def given_to_workers(self, key: str) -> dict[str, str]:
+        """The variables of a worker that has no store."""
+        return {"RUNSTATE_API_URL": self.url, "RUNSTATE_WORKER_KEY": key} | self._queue
 
     @property
     def _queue(self) -> dict[str, str]:

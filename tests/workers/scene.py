@@ -17,11 +17,12 @@ from orchestrator.commands import CreateRun, ProposedCall, StartTurn, Stop, Turn
 from orchestrator.dispatch import Dispatcher
 from orchestrator.dispatch.job_format import queue_client
 from orchestrator.loading import load_tools
-from orchestrator.records import RunSpec, Thread, ToolCall
+from orchestrator.records import RunSpec, Thread, ToolCall, ToolSpec
 from orchestrator.settings import Settings
 from orchestrator.shell import change_run, create_thread
 from orchestrator.storage.valkey import open_store
 from orchestrator.store import RunRef, Store
+from tests.clocks import Clock
 from tests.waiting import until
 from tests.workers import toolbox
 
@@ -37,6 +38,7 @@ class Scene:
     settings: Settings
     folder: Path
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    tools: Mapping[str, ToolSpec] = field(default_factory=lambda: TOOLS)
 
     def __post_init__(self) -> None:
         self.dispatcher = Dispatcher(self.store, self.settings)
@@ -70,7 +72,7 @@ class Scene:
             message_id=ids.mint("msg"),
             message_step_id=ids.mint("step"),
             calls_step_id=ids.mint("step"),
-            tools=TOOLS,
+            tools=self.tools,
         )
         await change_run(self.store, ref, turn)
         await self.deliver()
@@ -79,7 +81,7 @@ class Scene:
     async def start_run(self, ttl_ms: int) -> RunRef:
         """A run whose first turn is under way."""
         ref = RunRef(ids.mint("thread"), ids.mint("run"))
-        functions = tuple({"type": "function", "function": {"name": name}} for name in TOOLS)
+        functions = tuple({"type": "function", "function": {"name": name}} for name in self.tools)
         spec = RunSpec(assistant_id=ids.mint("asst"), model="scripted/echo", tools=functions)
         thread = Thread(id=ref.thread_id, created_ms=0)
         await create_thread(self.store, thread, CreateRun(ref.run_id, spec, ttl_ms))
@@ -99,7 +101,12 @@ class Scene:
     # -- workers --------------------------------------------------------------------------------
 
     def start_worker(
-        self, queue: str = "tools", tools: Path = TOOLBOX, **environment: str
+        self,
+        queue: str = "tools",
+        tools: Path = TOOLBOX,
+        module: str = "workers",
+        clock: Clock | None = None,
+        **environment: str,
     ) -> "subprocess.Popen[bytes]":
         """A worker process. It logs to ``worker.log`` in the folder."""
         variables = {
@@ -110,8 +117,8 @@ class Scene:
         }
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "workers", "--tools", str(tools), "--queue", queue],
-                env=os.environ | variables | environment,
+                [sys.executable, "-m", module, "--tools", str(tools), "--queue", queue],
+                env=os.environ | variables | environment | (clock.environment if clock else {}),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -7,6 +7,7 @@ from orchestrator.decisions import EventType
 from orchestrator.records import CallState
 from tests.workers.scene import Scene, noted
 from tests.workers.test_loss import settled_by_timers
+from workers.attempt import succeeded
 
 
 @pytest.mark.parametrize("how", ["retry", "declared"])
@@ -62,6 +63,11 @@ async def test_the_whole_of_a_long_output_is_kept_up_to_a_megabyte(scene: Scene)
     full = await scene.store.read_full_output(asked.ref, asked.id)
     assert full is not None
     assert 1_000_000 < len(full) < 1_001_000
+
+
+@pytest.mark.parametrize("size", [10, 100_000, 2_000_000])
+def test_the_shape_of_an_output_is_that_of_the_whole_however_little_is_kept(size: int) -> None:
+    assert succeeded({"a": "x" * size}, limit_bytes=1_000).shape == "{a: text}"
 
 
 async def test_an_output_of_another_shape_than_before_is_reported(scene: Scene) -> None:

@@ -122,7 +122,7 @@ async def test_a_tool_that_cannot_be_interrupted_is_answered_for_and_fenced(
 ) -> None:
     worker = scene.start_worker(QUEUE)
     asked = await scene.ask(name, **arguments)
-    assert (await asked.output())["error"]["type"] == "timeout"
+    assert (await settled_by_timers(asked)).state is CallState.TIMED_OUT  # and not lost before
     sound = await scene.ask("wait", seconds=0)
     assert (await sound.settled()).state is CallState.SUCCEEDED
     assert worker.poll() is None
@@ -135,6 +135,7 @@ async def test_a_killed_worker_loses_its_calls_and_what_is_harmless_is_done_agai
     harmless = await scene.ask("wait", seconds=1)
     once = await scene.ask("count_and_wait_inline", path=str(scene.notes), seconds=60)
     await started(harmless, once)
+    await noted(scene.notes)
     worker.kill()
     scene.start_worker(QUEUE)
     assert (await settled_by_timers(harmless)).attempts == 2
@@ -162,7 +163,9 @@ async def test_calls_that_outlast_the_grace_time_are_ended_and_said_to_be_lost(
     asked = await scene.ask(name, path=str(scene.notes), seconds=60)
     await noted(scene.notes)
     worker.terminate()
-    assert (await asked.settled()).state is CallState.UNKNOWN
+    call = await asked.settled()
+    assert call.state is CallState.UNKNOWN
+    assert call.error == "The tool ended without an answer: it was stopped."
     assert worker.wait(timeout=10) == 0
 
 

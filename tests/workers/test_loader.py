@@ -82,9 +82,9 @@ def test_a_function_is_found_by_module_and_name(tmp_path: Path) -> None:
 
 def test_a_queue_has_its_own_tools_and_an_unknown_one_is_refused() -> None:
     tools = load_tools("tests.workers.toolbox")
-    assert queues(tools) == ["others", "tools", "tools-io"]
+    assert queues(tools) == ["gpu", "others", "tools", "tools-io"]
     assert set(for_queue(tools, "others")) == {"elsewhere"}
-    with pytest.raises(NotLoaded, match="these tools are on others, tools, tools-io"):
+    with pytest.raises(NotLoaded, match="these tools are on gpu, others, tools, tools-io"):
         for_queue(tools, "nobody")
 
 
@@ -106,7 +106,7 @@ def run_workers(*arguments: str, cwd: Path | None = None) -> "subprocess.Complet
 
 def test_the_command_prints_the_queues_that_tools_need() -> None:
     done = run_workers("--tools", str(TOOLBOX), "--print-queues")
-    assert (done.returncode, json.loads(done.stdout)) == (0, ["others", "tools", "tools-io"])
+    assert (done.returncode, json.loads(done.stdout)) == (0, ["gpu", "others", "tools", "tools-io"])
 
 
 def test_a_module_may_print_and_its_words_are_no_answer(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ import signal
 from contextlib import suppress
 from typing import Any
 
+from orchestrator.commands import ClaimCall
 from orchestrator.housekeeping import timers
 from orchestrator.records import CallState, ToolCall
+from orchestrator.shell import change_run
+from orchestrator.store import DueTimer, Store
 from tests.waiting import until
 from tests.workers.scene import Asked, Scene, noted
 
@@ -124,6 +127,54 @@ async def test_a_job_whose_worker_died_between_its_begin_and_the_claim_is_put_ba
     scene.start_worker()
     assert (await settled_by_timers(asked)).state is CallState.SUCCEEDED
     assert len(await noted(scene.notes)) == 1
+
+
+class SlowKeeper:
+    """A store whose user is slow to act on what he takes: too late, and the lease is renewed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def take_due(self, limit: int, hold_ms: int) -> tuple[DueTimer, ...]:
+        """Timers, when they are due again for all others."""
+        due = await self._store.take_due(limit, hold_ms)
+        for timer in due:
+
+            async def is_over(until_ms: int = timer.until_ms) -> bool:
+                return await self._store.now_ms() > until_ms
+
+            await until(is_over)
+            assert await self._store.renew(timer.ref, timer.key, 60_000)
+        return due
+
+
+async def test_a_call_whose_worker_is_back_before_anybody_acted_is_not_lost(scene: Scene) -> None:
+    asked = await scene.ask("count_and_wait", path=str(scene.notes))
+    await change_run(scene.store, asked.ref, ClaimCall(asked.id, "worker", lease_ms=1))
+    keeper: Any = SlowKeeper(scene.store)
+
+    async def has_taken() -> bool:
+        return await timers.fire_due(keeper) == 1
+
+    await until(has_taken)
+    assert (await asked.now()).state is CallState.STARTED
+
+
+async def test_however_many_calls_of_a_run_a_silent_worker_had_all_are_recovered_at_once(
+    scene: Scene,
+) -> None:
+    many = await scene.ask_many([("add", {"a": 1, "b": 2})] * 250)
+    for asked in many:
+        await change_run(scene.store, asked.ref, ClaimCall(asked.id, "silent", lease_ms=1))
+
+    async def nobody_has_any() -> bool:
+        await timers.fire_due(scene.store)
+        return all(call.state is not CallState.STARTED for call in await scene.calls(many[0].ref))
+
+    await until(nobody_has_any)
 
 
 async def test_a_call_that_the_queue_server_has_forgotten_is_sent_again(scene: Scene) -> None:

@@ -70,6 +70,17 @@ async def test_a_worker_that_starts_before_its_servers_waits_for_them(
     assert worker.poll() is None
 
 
+async def test_a_worker_says_why_it_cannot_reach_its_servers(server: Server, scene: Scene) -> None:
+    url = server.now.url.get_secret_value().replace("redis://:", "redis://:no-")
+    scene.start_worker(RUNSTATE_REDIS_URL=url)
+    await until(lambda: said(scene, "invalid username-password pair"))
+    worker = scene.start_worker(
+        RUNSTATE_REDIS_URL=url, RUNSTATE_QUEUE_URL=server.now.url.get_secret_value()
+    )
+    await until(lambda: said(scene, "The store does not serve us: invalid username-password"))
+    assert worker.poll() is None
+
+
 async def test_an_idle_worker_outlives_a_crash_and_can_still_be_told_to_stop(
     server: Server, scene: Scene
 ) -> None:
@@ -146,9 +157,12 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-async def test_a_worker_with_settings_of_another_installation_is_refused(scene: Scene) -> None:
-    worker = scene.start_worker(RUNSTATE_PARTITIONS="8")
-    assert worker.wait(timeout=10) == 1
+@pytest.mark.parametrize("module", ["workers", "orchestrator.engine"])
+async def test_a_process_with_settings_of_another_installation_is_refused(
+    scene: Scene, module: str
+) -> None:
+    process = scene.start_worker(module=module, RUNSTATE_PARTITIONS="8")
+    assert process.wait(timeout=10) == os.EX_CONFIG
     assert "The store was laid out with 16 partitions" in scene.log.read_text()
 
 

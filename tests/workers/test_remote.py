@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import httpx2
@@ -155,13 +156,37 @@ async def test_a_cancelled_call_is_stopped(hosts: Hosts) -> None:
 
 async def test_a_key_that_does_not_serve_the_tools_is_refused_at_the_start(hosts: Hosts) -> None:
     await hosts.start_api()
-    wrong, narrow = hosts.start_worker(key="wrong"), hosts.start_worker(key=NARROW)
+    narrow = hosts.start_worker(key=NARROW)
+    assert await code(narrow) == os.EX_CONFIG
+    assert "The key of RUNSTATE_WORKER_KEY does not serve add, " in hosts.scene.log.read_text()
 
-    async def have_ended() -> bool:
-        return None not in (wrong.poll(), narrow.poll())
 
-    await until(have_ended, within_s=30)
-    assert (wrong.returncode, narrow.returncode) == (1, 1)
+async def test_workers_whose_key_is_refused_are_not_started_again(hosts: Hosts) -> None:
+    await hosts.start_api()
+    command = ["cli.main", "worker", "--tools", "examples.quietreads.tools", "--count", "2"]
+    workers = hosts.popen(command, hosts.given_to_workers(key="wrong"))
+    assert await code(workers) == os.EX_CONFIG
     log = hosts.scene.log.read_text()
-    assert "refuses the key of RUNSTATE_WORKER_KEY" in log
-    assert "The key of RUNSTATE_WORKER_KEY does not serve add, " in log
+    assert log.count("refuses the key of RUNSTATE_WORKER_KEY") == 2
+    assert "runstate: No worker can serve these tools" in log
+
+
+async def test_a_worker_whose_key_is_taken_away_ends(hosts: Hosts) -> None:
+    api = await hosts.start_api()
+    worker = hosts.start_worker()
+    await (await hosts.scene.ask("add", a=1, b=2)).settled()
+    api.terminate()
+    api.wait()
+    await hosts.start_api(RUNSTATE_WORKER_KEYS="another:*")
+    assert await code(worker) == os.EX_CONFIG
+    assert "refuses the key of RUNSTATE_WORKER_KEY" in hosts.scene.log.read_text()
+
+
+async def code(process: "subprocess.Popen[bytes]") -> int:
+    """The exit code, once there is one."""
+
+    async def has_ended() -> bool:
+        return process.poll() is not None
+
+    await until(has_ended, within_s=30)
+    return process.returncode

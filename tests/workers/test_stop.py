@@ -3,11 +3,14 @@
 import pytest
 
 from orchestrator.commands import Cancel
+from orchestrator.decisions import TimerKey, TimerKind
 from orchestrator.errors import NotFound
 from orchestrator.housekeeping import fire_due
+from orchestrator.housekeeping.timers import fire
 from orchestrator.records import CallState
 from orchestrator.shell import change_run, delete_thread, view_run
 from orchestrator.states import RunStatus
+from orchestrator.store import DueTimer
 from tests.waiting import until
 from tests.workers.scene import Asked, Scene, gone, noted
 
@@ -52,6 +55,20 @@ async def test_a_job_of_a_run_that_is_over_does_nothing(scene: Scene) -> None:
     assert not scene.notes.exists()
 
 
+async def test_the_deadline_of_a_run_that_has_ended_changes_nothing(scene: Scene) -> None:
+    over = await scene.ask("elsewhere", 500)
+    await cancel(over)
+    events = await scene.store.read_events(over.ref)
+    ends_ms = (await scene.store.view(over.ref)).run.deadline_ms
+
+    async def is_late() -> bool:
+        return await scene.store.now_ms() > ends_ms
+
+    await until(is_late)
+    await fire(scene.store, DueTimer(over.ref, TimerKey(TimerKind.DEADLINE), ends_ms))
+    assert await scene.store.read_events(over.ref) == events
+
+
 async def test_calls_that_are_cancelled_at_any_moment_start_no_more_and_leave_nothing(
     scene: Scene,
 ) -> None:
@@ -83,6 +100,7 @@ async def has_an_end(scene: Scene) -> bool:
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/St_Johns"])
 async def test_a_call_ends_with_its_run(scene: Scene, zone: str) -> None:
     scene.start_worker(TZ=zone)
+    await (await scene.ask("add", a=1, b=2)).settled()  # it is there before the time runs
     asked = await scene.ask("count_and_wait", 2_000, path=str(scene.notes), seconds=60)
     (child,) = await noted(scene.notes)
 

@@ -122,7 +122,7 @@ def leave_a_thread(path: str) -> str:
 def count_and_wait(path: str, seconds: float = 0) -> str:
     """Write a line with this process's id to a file, then wait."""
     _note(path)
-    time.sleep(seconds)
+    threading.Event().wait(seconds)  # libfaketime breaks time.sleep
     return "counted"
 
 
@@ -173,6 +173,14 @@ def start_a_process_and_wait(path: str) -> None:
 def elsewhere() -> str:
     """Is served on another queue."""
     return "elsewhere"
+
+
+@tool(side_effects="idempotent", queue="gpu")
+def count_on_gpu(path: str, seconds: float = 0) -> str:
+    """Leave a line, on a queue of its own."""
+    _note(path)
+    time.sleep(seconds)
+    return "counted"
 
 
 @tool(side_effects="none")
