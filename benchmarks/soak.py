@@ -1,11 +1,16 @@
-"""Runs under fire: ``python -m benchmarks.soak [RUNS]``, 2,000 of them unless told otherwise.
+"""Runs under fire: ``python -m benchmarks.soak [RUNS] [--stops N]``, 2,000 of them unless told
+otherwise.
 
 Starts what ``runstate dev`` starts in a temporary folder, lets many runs pay and look something up
-at once, and all the while kills workers at random: the worker, the fork that it has, or both. Then
-counts in the file of the tools' effects: no payment was made twice, and every run has ended.
+at once, and all the while ends workers at random: kills the worker, the fork that it has, or both,
+or tells it to stop. Then counts in the file of the tools' effects: no payment was made twice, and
+every run has ended. With ``--stops`` nothing is killed: workers are told to stop, so often, at any
+moment, and there are as many runs as that takes. Then not even a look-up is made twice.
 """
 
+import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -31,6 +36,11 @@ AT_ONCE: Final = 32
 WORKERS: Final = 3
 KILL_AFTER: Final = 20
 """Executions between two kills: so many, and not seconds, since a worker needs one to start."""
+
+STOP_WITHIN_S: Final = 1.0
+"""The longest time between two words to stop."""
+
+STARTS_WITHIN_S: Final = 3.0
 
 LASTS_S: Final = 0.05
 WAIT: Final = {"Prefer": "wait=10"}
@@ -61,9 +71,14 @@ class Toll:
         known = self.ended["pay succeeded"]
         return self.most("pay") == 1 and known <= paid <= known + self.ended["pay unknown"]
 
+    def is_unhurt(self) -> bool:
+        """Whether each call was made once, and the ledger knows it."""
+        ended = {"run completed", "pay succeeded", "look_up succeeded"}
+        return set(self.ended) == ended and set(self.executions.values()) == {1}
 
-async def soak(home: Path, runs: int) -> Toll:
-    """Play the runs on a stack of their own."""
+
+async def soak(home: Path, runs: int, stops: int | None = None) -> Toll:
+    """Play the runs on a stack of their own, or as many as it takes to stop workers so often."""
     options = StackOptions(
         home=home / "data",
         port=find_free_port(),
@@ -80,8 +95,12 @@ async def soak(home: Path, runs: int) -> Toll:
         names = [{"type": "function", "function": {"name": name}} for name in ("pay", "look_up")]
         body = {"model": "scripted/inline", "tools": names}
         assistant = (await http.post("/v1/assistants", json=body)).json()
-        killer = asyncio.create_task(_kill_at_random(stack, notes))
-        tags = iter(range(runs))
+        if stops is None:
+            killer = asyncio.create_task(_kill_at_random(stack, notes))
+            tags = iter(range(runs))
+        else:
+            killer = asyncio.create_task(_stop_at_random(stack, stops))
+            tags = itertools.takewhile(lambda _: not killer.done(), itertools.count())
         lanes = (_lane(http, assistant["id"], notes, tags) for _ in range(AT_ONCE))
         ended = sum(await asyncio.gather(*lanes), Counter[str]())
         killer.cancel()
@@ -117,10 +136,28 @@ async def _kill_at_random(stack: Stack, notes: Path) -> Counter[str]:
         while True:
             await asyncio.sleep(LASTS_S)
             is_time = _executions(notes).total() > KILL_AFTER * (kills.total() + 1)
-            busy = [pid for pid in stack.supervisor.pids(Role.WORKER) if _children(pid)]
+            busy = [pid for pid in stack.supervisor.pids(Role.WORKER) if children(pid)]
             if is_time and busy:
                 kills[_kill(random.choice(busy))] += 1  # noqa: S311
     return kills
+
+
+async def _stop_at_random(stack: Stack, stops: int) -> Counter[str]:
+    """Each worker once, since a second word would end what it is at, and when it has begun to
+    serve, since it has nothing to lose before.
+    """
+    seen_at, told = dict[int, float](), set[int]()
+    while len(told) < stops:
+        await asyncio.sleep(random.uniform(0, STOP_WITHIN_S))  # noqa: S311
+        now = time.monotonic()
+        for pid in stack.supervisor.pids(Role.WORKER):
+            is_serving = now - seen_at.setdefault(pid, now) > STARTS_WITHIN_S
+            if is_serving and pid not in told:
+                told.add(pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+                break
+    return Counter({"worker, told to stop": stops})
 
 
 def _executions(notes: Path) -> Counter[str]:
@@ -128,16 +165,22 @@ def _executions(notes: Path) -> Counter[str]:
 
 
 def _kill(worker: int) -> str:
-    forks = _children(worker)
-    ways = [("worker", [worker]), ("fork", forks), ("worker and fork", [worker, *forks])]
-    what, victims = random.choice(ways)  # noqa: S311
+    forks = children(worker)
+    ways = [
+        ("worker", [worker], signal.SIGKILL),
+        ("fork", forks, signal.SIGKILL),
+        ("worker and fork", [worker, *forks], signal.SIGKILL),
+        ("worker, told to stop", [worker], signal.SIGTERM),
+    ]
+    what, victims, how = random.choice(ways)  # noqa: S311
     for pid in victims:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, how)
     return what
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that this one has forked."""
     try:
         return [
             int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -148,13 +191,17 @@ def _children(pid: int) -> list[int]:
 
 def main() -> None:
     """Play them and print the toll."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
+    parser.add_argument("runs", type=int, nargs="?", default=RUNS)
+    parser.add_argument("--stops", type=int)
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        toll = asyncio.run(soak(Path(folder), runs))
+        toll = asyncio.run(soak(Path(folder), asked.runs, asked.stops))
+    runs = toll.ended.total() // 3
     print(f"{runs} runs in {toll.took_s:.0f} s; killed: {dict(toll.kills)}")
     print(f"ended: {dict(toll.ended)}")
     print(f"most executions of a payment: {toll.most('pay')}, of a look-up: {toll.most('look_up')}")
-    if not toll.is_bearable():
+    if not (toll.is_bearable() if asked.stops is None else toll.is_unhurt()):
         sys.exit("A promise was broken.")
 
 
