@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from orchestrator.settings import Settings
 from orchestrator.store import Store
 from tests.engine.rig import EngineRoom
+from tests.llm.chat_server import ChatServer, serving
 
 
 @pytest.fixture
@@ -28,3 +29,11 @@ async def engines(store: Store, settings: Settings) -> AsyncIterator[EngineRoom]
     room = EngineRoom(store, settings)
     yield room
     await room.close()
+
+
+@pytest.fixture
+async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
+    """An endpoint of models that speaks both wire formats."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    async with serving() as server:
+        yield server

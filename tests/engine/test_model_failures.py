@@ -21,17 +21,10 @@ from tests.engine.rig import (
     start_run,
     texts,
 )
-from tests.llm.chat_server import DONE, HANG, ChatServer, serving, stop_event, text_event
+from tests.llm.chat_server import DONE, HANG, ChatServer, stop_event, text_event
 from tests.waiting import until
 
 PINGS = b": ping\n\n"
-
-
-@pytest.fixture
-async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    async with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run
 from orchestrator.store import PageQuery, RunRef, Store
 from tests.engine.rig import EngineRoom, new_message, run_reaches, start_run, texts
-from tests.llm.chat_server import DONE, ChatServer, event, serving, stop_event, text_event
+from tests.llm.chat_server import DONE, ChatServer, event, stop_event, text_event
 from tests.llm.strict import check_chat
 
 WRAPPED = '{"tool_uses": [{"recipient_name": "%s"}, {"recipient_name": "%s"}]}'
@@ -24,12 +24,10 @@ TOOLS = tuple({"type": "function", "function": {"name": name}} for name in ("loo
 
 
 @pytest.fixture
-async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
+async def provider(provider: ChatServer) -> AsyncIterator[ChatServer]:
     """Holds every request that it was sent against the rules, at the end."""
-    monkeypatch.setenv("NO_PROXY", "*")
-    async with serving() as server:
-        yield server
-    for asked in server.asked:
+    yield provider
+    for asked in provider.asked:
         check_chat(asked.body["messages"])
 
 

@@ -15,7 +15,7 @@ from orchestrator.shell import change_run, view_run
 from orchestrator.store import RunRef, Store
 from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run
 from tests.engine.test_odd_models import calls_event, piece, says
-from tests.llm.chat_server import DONE, ChatServer, event, serving, stop_event
+from tests.llm.chat_server import DONE, ChatServer, event, stop_event
 from tests.llm.messages_events import start, stop, tool_use, words
 
 FORM: Final = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
@@ -31,13 +31,6 @@ SPECS: Final[tuple[Json, ...]] = (
     {"reasoning_effort": "low", "response_format": FORM},
     {"tool_choice": {"type": "function", "function": {"name": "look"}}},
 )
-
-
-@pytest.fixture
-async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    async with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from orchestrator.settings import ModelRoute, Settings
 from orchestrator.shell import change_run
 from orchestrator.store import RunRef, Store
 from tests.engine.rig import EngineRoom, run_command, run_reaches, start_run
-from tests.llm.chat_server import HANG, ChatServer, serving
+from tests.llm.chat_server import HANG, ChatServer
 from tests.llm.messages_events import block, start, stop, tool_use, words
 from tests.waiting import until
 
@@ -62,13 +62,6 @@ async def test_uses_are_counted_over_the_run_and_never_enter_the_ledger(
     declared = [{tool["name"]: tool.get("max_uses") for tool in body["tools"]} for body in bodies]
     assert [tools.get("web_search") for tools in declared] == [3, 1, None]
     assert "Used up" in bodies[2]["system"][-1]["text"]
-
-
-@pytest.fixture
-async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    async with serving() as server:
-        yield server
 
 
 @pytest.fixture
