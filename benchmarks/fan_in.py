@@ -13,33 +13,25 @@ import multiprocessing
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import synchronize
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
+from benchmarks.engineless import LONG_MS, make_round, many, own_store
 from orchestrator.commands import (
     CallResult,
-    ClaimCall,
-    CreateRun,
     Outcome,
-    ProposedCall,
     ResolveCall,
     StartTurn,
-    Stop,
-    TurnResult,
 )
 from orchestrator.decisions import EventType
 from orchestrator.errors import Gone, NotNow
-from orchestrator.ids import mint
-from orchestrator.records import CallState, RunSpec, Thread, ToolSpec
+from orchestrator.records import CallState, ToolSpec
 from orchestrator.settings import Settings
-from orchestrator.shell import change_run, create_thread
-from orchestrator.storage.embedded import start as start_server
+from orchestrator.shell import change_run
 from orchestrator.storage.valkey import ValkeyStore, open_store
 from orchestrator.store import RunRef
 
@@ -50,18 +42,9 @@ WITHIN_S: Final = 0.002
 FAILS, IS_CANCELLED = 0, 5
 """The places of these calls, in every other round."""
 
-AT_ONCE: Final = 100
 LIMIT: Final = 1_000
 PATIENCE_S: Final = 120
-LONG_MS: Final = 3_600_000
 TOOL: Final = ToolSpec(name="look_up", side_effects="once")
-SPEC: Final = RunSpec(
-    assistant_id="asst_1",
-    model="none",
-    tools=({"type": "function", "function": {"name": TOOL.name}},),
-)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,55 +79,20 @@ class Toll:
 
 async def play(rounds: int, hands: int) -> Toll:
     """All rounds, on a store of their own."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = start_server(Path(folder))
-        settings = Settings(redis_url=server.url)
-        store = await open_store(settings)
-        try:
-            plan = await _many(range(rounds), lambda number: _prepare(store, number))
-            while old := await store.take_turns(LIMIT, LONG_MS):
-                await store.finish_turns([turn.ticket for turn in old])
-            began = time.monotonic()
-            asked, exits = await _answer_all(settings, plan, hands)
-            took_s = time.monotonic() - began
-            asked.update(turn.ref.run_id for turn in await store.take_turns(LIMIT, LONG_MS))
-            return await _toll(store, plan, asked, exits, took_s)
-        finally:
-            await store.close()
-            server.stop()
+    async with own_store() as (settings, store):
 
+        async def prepare(number: int) -> Round:
+            ref, calls = await make_round(store, TOOL, CALLS)
+            return Round(ref, calls, is_mixed=number % 2 == 1)
 
-async def _many(items: Sequence[T], one: Callable[[T], Awaitable[Round]]) -> list[Round]:
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def in_its_turn(item: T) -> Round:
-        async with room:
-            return await one(item)
-
-    return await asyncio.gather(*map(in_its_turn, items))
-
-
-async def _prepare(store: ValkeyStore, number: int) -> Round:
-    ref = RunRef(mint("thread"), mint("run"))
-    create = CreateRun(ref.run_id, SPEC, LONG_MS)
-    await create_thread(store, Thread(id=ref.thread_id, created_ms=0), create)
-    await change_run(store, ref, StartTurn("engine", LONG_MS))
-    calls = tuple(mint("call") for _ in range(CALLS))
-    turn = TurnResult(
-        generation=1,
-        text=None,
-        calls=tuple(ProposedCall(call, TOOL.name, "{}") for call in calls),
-        stop=Stop.TOOLS,
-        usage=None,
-        message_id=mint("msg"),
-        message_step_id=mint("step"),
-        calls_step_id=mint("step"),
-        tools={TOOL.name: TOOL},
-    )
-    await change_run(store, ref, turn)
-    for call in calls:
-        await change_run(store, ref, ClaimCall(call, "worker", LONG_MS))
-    return Round(ref, calls, is_mixed=number % 2 == 1)
+        plan = await many(rounds, prepare)
+        while old := await store.take_turns(LIMIT, LONG_MS):
+            await store.finish_turns([turn.ticket for turn in old])
+        began = time.monotonic()
+        asked, exits = await _answer_all(settings, plan, hands)
+        took_s = time.monotonic() - began
+        asked.update(turn.ref.run_id for turn in await store.take_turns(LIMIT, LONG_MS))
+        return await _toll(store, plan, asked, exits, took_s)
 
 
 # -- the processes --------------------------------------------------------------------------------

@@ -11,49 +11,29 @@ import multiprocessing
 import os
 import signal
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import synchronize
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from orchestrator.commands import (
-    ClaimCall,
-    CreateRun,
-    ProposedCall,
-    RetryCall,
-    StartTurn,
-    Stop,
-    TurnResult,
-)
+from benchmarks.engineless import LONG_MS, make_round, make_run, many, own_store
+from orchestrator.commands import RetryCall
 from orchestrator.decisions import Event, EventType, SendCall, TimerKind
 from orchestrator.housekeeping.timers import BATCH, fire_due
-from orchestrator.ids import mint
-from orchestrator.records import RunSpec, Thread, ToolSpec
+from orchestrator.records import ToolSpec
 from orchestrator.settings import Settings
-from orchestrator.shell import change_run, create_thread
-from orchestrator.storage.embedded import start as start_server
+from orchestrator.shell import change_run
 from orchestrator.storage.valkey import ValkeyStore, open_store
 from orchestrator.store import DueTimer, RunRef
 
 CALLS: Final = 10
 """Calls that one run waits for."""
 
-AT_ONCE: Final = 200
 TICK_S: Final = 0.2
 PATIENCE_S: Final = 120
-LONG_MS: Final = 3_600_000
 TOOL: Final = ToolSpec(name="look_up", side_effects="idempotent")
-SPEC: Final = RunSpec(
-    assistant_id="asst_1",
-    model="none",
-    tools=({"type": "function", "function": {"name": TOOL.name}},),
-)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,60 +79,18 @@ class StoppedStore:
 
 async def play(timers: int, keepers: int, pause_s: float) -> Toll:
     """All of it, on a store of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = start_server(Path(folder))
-        settings = Settings(redis_url=server.url)
-        store = await open_store(settings)
-        try:
-            overdue = await _many(timers // 2, lambda: _run_past_its_deadline(store))
-            waiting = await _many(timers // 2 // CALLS, lambda: _run_with_retries(store))
-            began_ms = await store.now_ms()
-            exits = await _keep(settings, store, len(waiting), keepers, pause_s)
-            return await _toll(store, overdue, waiting, exits, began_ms)
-        finally:
-            await store.close()
-            server.stop()
-
-
-async def _many(total: int, one: Callable[[], Awaitable[T]]) -> list[T]:
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def in_its_turn() -> T:
-        async with room:
-            return await one()
-
-    return await asyncio.gather(*(in_its_turn() for _ in range(total)))
-
-
-async def _run_past_its_deadline(store: ValkeyStore) -> RunRef:
-    ref = RunRef(mint("thread"), mint("run"))
-    await create_thread(
-        store, Thread(id=ref.thread_id, created_ms=0), CreateRun(ref.run_id, SPEC, 1)
-    )
-    return ref
+    async with own_store() as (settings, store):
+        overdue = await many(timers // 2, lambda _: make_run(store, TOOL, ttl_ms=1))
+        waiting = await many(timers // 2 // CALLS, lambda _: _run_with_retries(store))
+        began_ms = await store.now_ms()
+        exits = await _keep(settings, store, len(waiting), keepers, pause_s)
+        return await _toll(store, overdue, waiting, exits, began_ms)
 
 
 async def _run_with_retries(store: ValkeyStore) -> RunRef:
-    ref = RunRef(mint("thread"), mint("run"))
-    create = CreateRun(ref.run_id, SPEC, LONG_MS)
-    await create_thread(store, Thread(id=ref.thread_id, created_ms=0), create)
-    await change_run(store, ref, StartTurn("engine", LONG_MS))
-    calls = tuple(ProposedCall(mint("call"), TOOL.name, "{}") for _ in range(CALLS))
-    turn = TurnResult(
-        generation=1,
-        text=None,
-        calls=calls,
-        stop=Stop.TOOLS,
-        usage=None,
-        message_id=mint("msg"),
-        message_step_id=mint("step"),
-        calls_step_id=mint("step"),
-        tools={TOOL.name: TOOL},
-    )
-    await change_run(store, ref, turn)
-    for call in calls:
-        await change_run(store, ref, ClaimCall(call.call_id, "worker", LONG_MS))
-        await change_run(store, ref, RetryCall(call.call_id, 1, "Not now.", "not now", after_ms=1))
+    ref, call_ids = await make_round(store, TOOL, CALLS)
+    for call_id in call_ids:
+        await change_run(store, ref, RetryCall(call_id, 1, "Not now.", "not now", after_ms=1))
     return ref
 
 
